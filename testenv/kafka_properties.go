@@ -1,0 +1,60 @@
+package testenv
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// properties is the configuration of one node: what a cluster on one machine needs, and
+// settings that make it small and quick. What a client can observe is left at Kafka's defaults
+// apart from the group rebalance delay and how soon a dead broker is fenced.
+func (k *Kafka) properties(id int32) map[string]string {
+	count := len(k.ports.claims) / 2
+	var voters []string
+	for i := range count {
+		voters = append(voters, fmt.Sprintf("%d@%s", i+1, k.ports.Addr(count+i)))
+	}
+	replicas := strconv.Itoa(min(3, count))
+	minInSync := strconv.Itoa(min(2, count))
+	properties := map[string]string{
+		"process.roles":                  "broker,controller",
+		"node.id":                        strconv.Itoa(int(id)),
+		"controller.quorum.voters":       strings.Join(voters, ","),
+		"controller.listener.names":      "CONTROLLER",
+		"listeners":                      fmt.Sprintf("PLAINTEXT://%s,CONTROLLER://%s", k.ports.Addr(int(id)-1), k.ports.Addr(count+int(id)-1)),
+		"advertised.listeners":           "PLAINTEXT://" + k.ports.Addr(int(id)-1),
+		"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+
+		"offsets.topic.replication.factor":                 replicas,
+		"offsets.topic.num.partitions":                     "4",
+		"transaction.state.log.replication.factor":         replicas,
+		"transaction.state.log.min.isr":                    minInSync,
+		"transaction.state.log.num.partitions":             "4",
+		"share.coordinator.state.topic.replication.factor": replicas,
+		"share.coordinator.state.topic.min.isr":            minInSync,
+		"share.coordinator.state.topic.num.partitions":     "4",
+		"group.initial.rebalance.delay.ms":                 "0",
+
+		"broker.session.timeout.ms":      "6000",
+		"broker.heartbeat.interval.ms":   "1000",
+		"num.network.threads":            "2",
+		"num.io.threads":                 "4",
+		"background.threads":             "2",
+		"log.cleaner.dedupe.buffer.size": "16777216",
+	}
+	maps.Copy(properties, k.config.Properties)
+	return properties
+}
+
+// renderProperties is the text of a Java properties file. Kafka's own names and values need no
+// escaping but the backslash.
+func renderProperties(properties map[string]string) []byte {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		fmt.Fprintf(&text, "%s=%s\n", name, strings.ReplaceAll(properties[name], `\`, `\\`))
+	}
+	return []byte(text.String())
+}
