@@ -57,8 +57,13 @@ func StartKafka(ctx context.Context, config KafkaConfig) (*Kafka, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start kafka: %w", err)
 	}
+	return startKafka(ctx, config, java)
+}
+
+func startKafka(ctx context.Context, config KafkaConfig, java javaCommand) (*Kafka, error) {
 	dir := config.Dir
 	if dir == "" {
+		var err error
 		if dir, err = os.MkdirTemp("", "testenv-kafka-"); err != nil {
 			return nil, fmt.Errorf("start kafka: %w", err)
 		}

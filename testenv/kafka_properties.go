@@ -38,8 +38,8 @@ func (k *Kafka) properties(id int32) map[string]string {
 		"share.coordinator.state.topic.num.partitions":     "4",
 		"group.initial.rebalance.delay.ms":                 "0",
 
-		"broker.session.timeout.ms":      "6000",
-		"broker.heartbeat.interval.ms":   "1000",
+		"broker.session.timeout.ms":      "4000",
+		"broker.heartbeat.interval.ms":   "500",
 		"num.network.threads":            "2",
 		"num.io.threads":                 "4",
 		"background.threads":             "2",
