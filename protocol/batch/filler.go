@@ -1,0 +1,228 @@
+package batch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/hashicorp/golang-lru/v2"
+	"github.com/klauspost/compress/gzip"
+)
+
+// FillerKey is the key of every filler record: 16 bytes that say what they are
+// to whoever reads around the proxy, and that are neither UTF-8 nor any schema
+// registry's prefix, so that no user's key is equal by chance.
+const FillerKey = "\xf1kmproxy-filler\x00"
+
+// MaxFillerRecords is the most records of one filler batch: about 142 KB with
+// gzip and 2.5 MB without. More cost a broker heap, not bytes.
+const MaxFillerRecords = 100_000
+
+// ErrFillerKey is wrapped by errors about a record of the source that has the
+// key of filler: it could not be told from filler, so it cannot be mirrored.
+var ErrFillerKey = errors.New("record has the reserved key of filler")
+
+// FillerMaker makes batches that take up offsets and hold no data: magic key,
+// null value, gzip. Their compressed records depend on their number alone and
+// are kept for the numbers used last. Safe for concurrent use.
+type FillerMaker struct {
+	payloads *lru.Cache[int32, []byte]
+}
+
+// FillerMakerConfig sets up a FillerMaker.
+type FillerMakerConfig struct {
+	// Cached is how many sizes are remembered, at least 1, each with at most
+	// about 142 KB.
+	Cached int
+}
+
+// NewFillerMaker returns a FillerMaker.
+func NewFillerMaker(cfg FillerMakerConfig) (*FillerMaker, error) {
+	payloads, err := lru.New[int32, []byte](cfg.Cached)
+	if err != nil {
+		return nil, fmt.Errorf("filler maker: %w", err)
+	}
+	return &FillerMaker{payloads: payloads}, nil
+}
+
+// Append appends a batch of n filler records, all with one timestamp in ms (-1
+// is none), ready for Produce: base offset 0, leader epoch -1. n is 1 to
+// MaxFillerRecords. There are never more records than compressed bytes, as
+// sarama takes a denser batch for a partial one and fetches it for ever.
+func (m *FillerMaker) Append(out []byte, n int32, timestampMs, producerID int64, epoch int16, baseSequence int32) ([]byte, error) {
+	if n < 1 || n > MaxFillerRecords {
+		return out, fmt.Errorf("filler batch of %d records: not within 1 and %d", n, MaxFillerRecords)
+	}
+	payload, ok := m.payloads.Get(n)
+	if !ok {
+		var c Coder // a fresh one, so that no lock is held while compressing
+		var err error
+		if payload, err = c.gzipFilled(nil, appendFiller(nil, 0, n, 0), n); err != nil {
+			return out, fmt.Errorf("filler batch of %d records: %w", n, err)
+		}
+		m.payloads.Add(n, bytes.Clone(payload)) // without the slack of append
+	}
+	start := len(out)
+	out = append(out, make([]byte, HeaderLen)...)
+	out = append(out, payload...)
+	b := Batch(out[start:])
+	putHeader(b, header{
+		leaderEpoch: -1, attributes: int16(CodecGzip), lastOffsetDelta: n - 1, baseTimestamp: timestampMs, maxTimestamp: timestampMs,
+		producerID: producerID, producerEpoch: epoch, baseSequence: baseSequence, count: n,
+	})
+	return out, nil
+}
+
+// appendFiller appends n filler records from an offset delta on.
+func appendFiller(records []byte, offsetDelta, n int32, timestampDelta int64) []byte {
+	r := Record{Key: []byte(FillerKey)}
+	for i := range n {
+		records = appendRecord(records, &r, timestampDelta, offsetDelta+i)
+	}
+	return records
+}
+
+// gzipFilled compresses the records of a batch that carries filler, to no
+// fewer bytes than there are records.
+func (c *Coder) gzipFilled(out, records []byte, count int32) ([]byte, error) {
+	start := len(out)
+	out, err := c.gzip(out, records, gzip.DefaultCompression)
+	if err == nil && len(out)-start < int(count) {
+		out, err = c.gzip(out[:start], records, gzip.NoCompression)
+	}
+	return out, err
+}
+
+func isFiller(r *Record) bool {
+	return r.Value == nil && r.headerCount == 0 && string(r.Key) == FillerKey
+}
+
+// Filler says how much of a batch is filler.
+type Filler uint8
+
+const (
+	FillerNone Filler = iota // every record is data, or there are none
+	FillerSome               // holes filled within a re-encoded batch
+	FillerAll                // nothing but filler
+)
+
+// Filler looks for filler in a batch: records of the producer id with the
+// magic key, null value and no headers, looked for in every record. All that
+// we write is gzip, the cleaner keeps a batch's codec, and none decompresses to
+// more than MinLimitBytes, so that any other batch is known by its header. An
+// error means that the batch cannot be read.
+func (c *Coder) Filler(b Batch, producerID int64) (Filler, error) {
+	if !mayCarryFiller(b) || b.ProducerID() != producerID {
+		return FillerNone, nil
+	}
+	records, err := c.records(b, MinLimitBytes)
+	if errors.Is(err, ErrTooLarge) {
+		return FillerNone, nil
+	}
+	if err != nil {
+		return FillerNone, err
+	}
+	if !bytes.Contains(records, []byte(FillerKey)) {
+		return FillerNone, nil
+	}
+	var fillers, count int
+	if err := walk(b, records, func(r *Record) error {
+		count++
+		if isFiller(r) {
+			fillers++
+		}
+		return nil
+	}); err != nil {
+		return FillerNone, err
+	}
+	switch fillers {
+	case 0:
+		return FillerNone, nil
+	case count:
+		return FillerAll, nil
+	default:
+		return FillerSome, nil
+	}
+}
+
+// IsFiller says that a batch is of the producer id and holds nothing but
+// filler.
+func (c *Coder) IsFiller(b Batch, producerID int64) (bool, error) {
+	f, err := c.Filler(b, producerID)
+	return f == FillerAll, err
+}
+
+// CheckNoFillerKey checks that a source batch which is to be passed through
+// could not be taken for filler afterwards: ErrFillerKey when it is gzip and a
+// record has the magic key. Batches of other codecs cannot be confused and
+// cost nothing.
+func (c *Coder) CheckNoFillerKey(b Batch) error {
+	if !mayCarryFiller(b) {
+		return nil
+	}
+	records, err := c.records(b, MinLimitBytes)
+	if errors.Is(err, ErrTooLarge) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !bytes.Contains(records, []byte(FillerKey)) {
+		return nil
+	}
+	return walk(b, records, refuseFillerKey)
+}
+
+func refuseFillerKey(r *Record) error {
+	if string(r.Key) == FillerKey {
+		return fmt.Errorf("record at offset %d: %w", r.Offset, ErrFillerKey)
+	}
+	return nil
+}
+
+func mayCarryFiller(b Batch) bool {
+	return len(b) >= HeaderLen && b.Magic() == 2 && b.Codec() == CodecGzip && !b.Control() && b.Count() > 0
+}
+
+// header is what putHeader writes before records that are in place.
+type header struct {
+	baseOffset      int64
+	leaderEpoch     int32
+	attributes      int16
+	lastOffsetDelta int32
+	baseTimestamp   int64
+	maxTimestamp    int64
+	producerID      int64
+	producerEpoch   int16
+	baseSequence    int32
+	count           int32
+}
+
+// putHeader fills in the header of a whole new batch, its CRC last.
+func putHeader(b Batch, h header) {
+	put := binary.BigEndian
+	put.PutUint64(b[posBaseOffset:], uint64(h.baseOffset))
+	put.PutUint32(b[posLength:], uint32(len(b)-prefixLen))
+	put.PutUint32(b[posLeaderEpoch:], uint32(h.leaderEpoch))
+	b[posMagic] = 2
+	put.PutUint16(b[posAttributes:], uint16(h.attributes))
+	put.PutUint32(b[posLastOffsetDelta:], uint32(h.lastOffsetDelta))
+	put.PutUint64(b[posBaseTimestamp:], uint64(h.baseTimestamp))
+	put.PutUint64(b[posMaxTimestamp:], uint64(h.maxTimestamp))
+	put.PutUint64(b[posProducerID:], uint64(h.producerID))
+	put.PutUint16(b[posProducerEpoch:], uint16(h.producerEpoch))
+	put.PutUint32(b[posBaseSequence:], uint32(h.baseSequence))
+	put.PutUint32(b[posCount:], uint32(h.count))
+	put.PutUint32(b[posCRC:], crc32.Checksum(b[posAttributes:], castagnoli))
+}
+
+// headerOf reads the header of a magic 2 batch.
+func headerOf(b Batch) header {
+	return header{
+		baseOffset: b.BaseOffset(), leaderEpoch: b.LeaderEpoch(), attributes: b.Attributes(), lastOffsetDelta: b.LastOffsetDelta(),
+		baseTimestamp: b.BaseTimestamp(), maxTimestamp: b.MaxTimestamp(),
+		producerID: b.ProducerID(), producerEpoch: b.ProducerEpoch(), baseSequence: b.BaseSequence(), count: b.Count(),
+	}
+}
