@@ -14,21 +14,21 @@ import (
 // FindCoordinatorVersion is the FindCoordinator version at which mirrors may be asked for. Its bytes are those of version 6.
 const FindCoordinatorVersion int16 = 7
 
-// FindCoordinatorRequest is FindCoordinator v7: only KeyType CoordinatorTypeMirror is legal there.
-type FindCoordinatorRequest struct {
+// FindCoordinatorV7Request is FindCoordinator v7: only KeyType CoordinatorTypeMirror is legal there.
+type FindCoordinatorV7Request struct {
 	KeyType         int8
 	CoordinatorKeys []string
 }
 
 // AppendTo appends the version 7 body.
-func (m *FindCoordinatorRequest) AppendTo(b []byte) []byte {
+func (m *FindCoordinatorV7Request) AppendTo(b []byte) []byte {
 	b = kbin.AppendInt8(b, m.KeyType)
 	b = appendStrings(b, m.CoordinatorKeys)
 	return appendNoTags(b)
 }
 
 // ReadFrom decodes a version 7 body; the key type is not judged.
-func (m *FindCoordinatorRequest) ReadFrom(b []byte) error {
+func (m *FindCoordinatorV7Request) ReadFrom(b []byte) error {
 	return decode("FindCoordinator request", b, func(r *reader) {
 		m.KeyType = r.Int8()
 		m.CoordinatorKeys = readStrings(r, "CoordinatorKeys")
@@ -82,13 +82,12 @@ func ParseCoordinatorKey(key string) (CoordinatorKey, error) {
 func parseTopicID(id *[16]byte, text string) error {
 	text = strings.TrimSuffix(text, topicIDPadding)
 	// The length first: the decoder skips line breaks, and 22 other characters are 16 bytes exactly.
-	if len(text) != topicIDTextBytes || strings.ContainsAny(text, "\r\n") {
-		return fmt.Errorf("topic id has %d characters, not %d", len(text), topicIDTextBytes)
+	if len(text) == topicIDTextBytes && !strings.ContainsAny(text, "\r\n") {
+		if _, err := topicIDText.Decode(id[:], []byte(text)); err == nil {
+			return nil
+		}
 	}
-	if _, err := topicIDText.Decode(id[:], []byte(text)); err != nil {
-		return errors.New("topic id is not URL-safe base64")
-	}
-	return nil
+	return fmt.Errorf("topic id is not %d characters of URL-safe base64", topicIDTextBytes)
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

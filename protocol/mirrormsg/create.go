@@ -6,7 +6,7 @@ import "github.com/twmb/franz-go/pkg/kbin"
 type CreateMirrorRequest struct {
 	MirrorName string
 	Config     []MirrorConfig
-	Extended
+	Marker
 }
 
 // MirrorConfig is one config of a mirror; a null value asks for the default.

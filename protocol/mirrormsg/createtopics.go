@@ -25,16 +25,16 @@ func (m *MirrorInfo) SourceTopicID() ([16]byte, bool) {
 	return m.TopicID, true
 }
 
-// CreateTopicsRequest is CreateTopics v8: a request as version 7 has it, and one MirrorInfo a topic. It is a kmsg.Request
+// CreateTopicsV8Request is CreateTopics v8: a request as version 7 has it, and one MirrorInfo a topic. It is a kmsg.Request
 // that is only ever sent as version 8: a lower one would drop MirrorInfo without a word.
-type CreateTopicsRequest struct {
+type CreateTopicsV8Request struct {
 	// Request has Version 7, ready to be sent to a stock cluster.
 	Request *kmsg.CreateTopicsRequest
 	// MirrorInfo has as many elements as Request.Topics; nil is null on the wire. Topics beyond its end have none.
 	MirrorInfo []*MirrorInfo
 }
 
-func (m *CreateTopicsRequest) mirrorInfo(topic int) *MirrorInfo {
+func (m *CreateTopicsV8Request) mirrorInfo(topic int) *MirrorInfo {
 	if topic < len(m.MirrorInfo) {
 		return m.MirrorInfo[topic]
 	}
@@ -42,7 +42,7 @@ func (m *CreateTopicsRequest) mirrorInfo(topic int) *MirrorInfo {
 }
 
 // AppendTo appends the version 8 body.
-func (m *CreateTopicsRequest) AppendTo(b []byte) []byte {
+func (m *CreateTopicsV8Request) AppendTo(b []byte) []byte {
 	req := m.Request
 	b = kbin.AppendCompactArrayLen(b, len(req.Topics))
 	for i := range req.Topics {
@@ -76,7 +76,7 @@ func (m *CreateTopicsRequest) AppendTo(b []byte) []byte {
 
 // ReadFrom decodes a version 8 body. Tagged fields are kept, for they go on to the cluster; those of MirrorInfo have no
 // place in version 7 and are skipped.
-func (m *CreateTopicsRequest) ReadFrom(b []byte) error {
+func (m *CreateTopicsV8Request) ReadFrom(b []byte) error {
 	return decode("CreateTopics request", b, func(r *reader) {
 		req := kmsg.NewPtrCreateTopicsRequest()
 		req.Version = stockCreateTopicsVersion
@@ -124,7 +124,7 @@ func readCreatableTopic(r *reader) (t kmsg.CreateTopicsRequestTopic, info *Mirro
 // ReadCreateTopicsV8 decodes a version 8 body into the request to send to a stock cluster (Version 7) and the MirrorInfo
 // of each of its topics, nil for null.
 func ReadCreateTopicsV8(body []byte) (*kmsg.CreateTopicsRequest, []*MirrorInfo, error) {
-	var m CreateTopicsRequest
+	var m CreateTopicsV8Request
 	if err := m.ReadFrom(body); err != nil {
 		return nil, nil, err
 	}
@@ -145,4 +145,3 @@ func (r *reader) keepTags() (tags kmsg.Tags) {
 func appendKmsgTags(b []byte, tags *kmsg.Tags) []byte {
 	return tags.AppendEach(kbin.AppendUvarint(b, uint32(tags.Len())))
 }
-

@@ -12,7 +12,7 @@ type DeleteMirrorRequest struct {
 	// StateValidationOffset is the metadata offset at which a broker checked the states before it asks its controller;
 	// clients send NoStateValidation.
 	StateValidationOffset int64
-	Extended
+	Marker
 }
 
 // DeleteMirrorResponse answers a DeleteMirrorRequest.

@@ -7,7 +7,7 @@ type DescribeMirrorsRequest struct {
 	MirrorNames []string
 	// IncludeAuthorizedOperations has no effect: the answer has no field for them.
 	IncludeAuthorizedOperations bool
-	Extended
+	Marker
 }
 
 // DescribeMirrorsResponse holds what this listener reports of the mirrors. The Java client asks every broker, merges, drops

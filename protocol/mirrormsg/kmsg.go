@@ -82,27 +82,27 @@ func (r *Reply) RequestKind() kmsg.Request { return &Call{key: r.key, Request: N
 // Throttle makes Reply a kmsg.ThrottleResponse.
 func (r *Reply) Throttle() (int32, bool) { return r.TopLevel().ThrottleTimeMs, true }
 
-// Key, MaxVersion, SetVersion, GetVersion, IsFlexible and ResponseKind make CreateTopicsRequest a kmsg.Request. SetVersion
+// Key, MaxVersion, SetVersion, GetVersion, IsFlexible and ResponseKind make CreateTopicsV8Request a kmsg.Request. SetVersion
 // changes nothing: a server that cannot do version 8 must refuse the request, not read it as another version.
-func (*CreateTopicsRequest) Key() int16        { return int16(kmsg.CreateTopics) }
-func (*CreateTopicsRequest) MaxVersion() int16 { return CreateTopicsVersion }
-func (*CreateTopicsRequest) SetVersion(int16)  {}
-func (*CreateTopicsRequest) GetVersion() int16 { return CreateTopicsVersion }
-func (*CreateTopicsRequest) IsFlexible() bool  { return true }
-func (*CreateTopicsRequest) ResponseKind() kmsg.Response {
+func (*CreateTopicsV8Request) Key() int16        { return int16(kmsg.CreateTopics) }
+func (*CreateTopicsV8Request) MaxVersion() int16 { return CreateTopicsVersion }
+func (*CreateTopicsV8Request) SetVersion(int16)  {}
+func (*CreateTopicsV8Request) GetVersion() int16 { return CreateTopicsVersion }
+func (*CreateTopicsV8Request) IsFlexible() bool  { return true }
+func (*CreateTopicsV8Request) ResponseKind() kmsg.Response {
 	r := kmsg.NewPtrCreateTopicsResponse()
 	r.Version = stockCreateTopicsVersion
 	return r
 }
 
-// Key, MaxVersion, SetVersion, GetVersion, IsFlexible and ResponseKind make FindCoordinatorRequest a kmsg.Request.
+// Key, MaxVersion, SetVersion, GetVersion, IsFlexible and ResponseKind make FindCoordinatorV7Request a kmsg.Request.
 // SetVersion changes nothing, as above.
-func (*FindCoordinatorRequest) Key() int16        { return int16(kmsg.FindCoordinator) }
-func (*FindCoordinatorRequest) MaxVersion() int16 { return FindCoordinatorVersion }
-func (*FindCoordinatorRequest) SetVersion(int16)  {}
-func (*FindCoordinatorRequest) GetVersion() int16 { return FindCoordinatorVersion }
-func (*FindCoordinatorRequest) IsFlexible() bool  { return true }
-func (*FindCoordinatorRequest) ResponseKind() kmsg.Response {
+func (*FindCoordinatorV7Request) Key() int16        { return int16(kmsg.FindCoordinator) }
+func (*FindCoordinatorV7Request) MaxVersion() int16 { return FindCoordinatorVersion }
+func (*FindCoordinatorV7Request) SetVersion(int16)  {}
+func (*FindCoordinatorV7Request) GetVersion() int16 { return FindCoordinatorVersion }
+func (*FindCoordinatorV7Request) IsFlexible() bool  { return true }
+func (*FindCoordinatorV7Request) ResponseKind() kmsg.Response {
 	r := kmsg.NewPtrFindCoordinatorResponse()
 	r.Version = FindCoordinatorVersion
 	return r

@@ -4,7 +4,7 @@ import "github.com/twmb/franz-go/pkg/kbin"
 
 // ListMirrorsRequest (key 98) asks for all mirrors.
 type ListMirrorsRequest struct {
-	Extended
+	Marker
 }
 
 // ListMirrorsResponse lists the mirrors the client may describe.

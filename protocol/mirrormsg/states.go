@@ -12,14 +12,14 @@ const UnknownOffset int64 = -1
 type LastMirroredOffsetsRequest struct {
 	MirrorName string
 	Topics     []TopicPartitions
-	Extended
+	Marker
 }
 
 // ReadMirrorStatesRequest (key 100) asks a coordinator for partition states.
 type ReadMirrorStatesRequest struct {
 	MirrorName string
 	Topics     []TopicPartitions
-	Extended
+	Marker
 }
 
 // TopicPartitions names partitions of a topic.

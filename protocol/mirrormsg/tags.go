@@ -29,36 +29,36 @@ const (
 	tagPartitionLagMs        = 10007 // int64
 )
 
-// Extended is embedded in every request. When set, the request carries the marker tag and the answer may carry our tagged
-// fields; when not, the answer must have the reference's bytes exactly.
-type Extended struct {
+// Marker is embedded in every request. When Extended is set, the request carries the marker tag and the answer may carry our
+// tagged fields; when not, the answer must have the reference's bytes exactly.
+type Marker struct {
 	Extended bool
 }
 
 // WantsExtensions reports whether the client asked for our tagged fields.
-func (e *Extended) WantsExtensions() bool { return e.Extended }
+func (k *Marker) WantsExtensions() bool { return k.Extended }
 
 // SetExtended asks for our tagged fields in the answer.
-func (e *Extended) SetExtended(on bool) { e.Extended = on }
+func (k *Marker) SetExtended(on bool) { k.Extended = on }
 
-func (e *Extended) appendTags(b []byte) []byte {
-	if !e.Extended {
+func (k *Marker) appendTags(b []byte) []byte {
+	if !k.Extended {
 		return appendNoTags(b)
 	}
 	return appendTag(append(b, 1), tagMarker, nil)
 }
 
-func (e *Extended) readTags(r *reader) {
-	e.Extended = false
-	r.tags(e.readMarker)
+func (k *Marker) readTags(r *reader) {
+	k.Extended = false
+	r.tags(k.readMarker)
 }
 
 // readMarker takes the marker's tag, whatever its value: a later client may put a version there.
-func (e *Extended) readMarker(tag uint32, value *reader) bool {
+func (k *Marker) readMarker(tag uint32, value *reader) bool {
 	if tag != tagMarker {
 		return false
 	}
-	e.Extended = true
+	k.Extended = true
 	value.Src = nil
 	return true
 }

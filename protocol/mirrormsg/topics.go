@@ -9,7 +9,7 @@ type TopicsRequest struct {
 	Op         API
 	MirrorName string
 	Topics     []TopicRef
-	Extended
+	Marker
 
 	// ReplicationFactor, AddTopicsToMirror only and ours, is that of topics the call creates: -1 for the cluster's
 	// default, 0 when the request does not say. Not written when 0.
@@ -61,7 +61,7 @@ func (m *TopicsRequest) AppendTo(b []byte) []byte {
 func (m *TopicsRequest) appendTopicsTags(b []byte) []byte {
 	count := len(b)
 	b = append(b, 0)
-	if m.Extended.Extended {
+	if m.Extended {
 		b[count]++
 		b = appendTag(b, tagMarker, nil)
 	}
@@ -87,7 +87,7 @@ func (m *TopicsRequest) ReadFrom(b []byte) error {
 			r.skipTags()
 			return t
 		})
-		m.Extended.Extended, m.ReplicationFactor, m.Patterns = false, 0, nil
+		m.Extended, m.ReplicationFactor, m.Patterns = false, 0, nil
 		r.tags(m.readTag)
 	})
 }

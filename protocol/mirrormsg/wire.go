@@ -156,7 +156,7 @@ func decode(message string, b []byte, read func(*reader)) error {
 	r := newReader(b)
 	read(r)
 	if err := r.finish(); err != nil {
-		return fmt.Errorf("read %s: %w", message, errors.Join(ErrMalformed, err))
+		return fmt.Errorf("read %s: %w: %w", message, ErrMalformed, err)
 	}
 	return nil
 }

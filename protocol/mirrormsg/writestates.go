@@ -8,7 +8,7 @@ type WriteMirrorStatesRequest struct {
 	Topics     []WriteMirrorStatesTopic
 	// RemovedTopics is ignored by the reference.
 	RemovedTopics []string
-	Extended
+	Marker
 }
 
 // WriteMirrorStatesTopic is one topic of the request.
