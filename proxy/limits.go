@@ -1,0 +1,68 @@
+package proxy
+
+import "time"
+
+// Limits is the one table of everything that a peer can make grow or wait for. A zero field
+// takes its default.
+type Limits struct {
+	// Connections open at once over all listeners; more are closed at once.
+	Connections int
+	// RequestBytes bounds a request frame. Default: socket.request.max.bytes of a broker
+	// (100 MiB) and 1 MiB, so that the broker's own limit is the one that is met.
+	RequestBytes int
+	// ResponseBytes bounds a response frame that is relayed.
+	ResponseBytes int
+	// EditBytes bounds a response that is held whole to be edited.
+	EditBytes int
+	// LocalBytes bounds the body of a request answered by the LocalHandler or taken apart.
+	LocalBytes int
+	// HeldBytes is the budget of all connections together for frames held whole. A frame that
+	// does not fit waits, and its client with it.
+	HeldBytes int64
+	// InFlight is how many requests of one connection may be unanswered before its client is
+	// not read any more.
+	InFlight int
+	// LocalCalls run at once over all connections.
+	LocalCalls int
+	// HeldRequests wait at once for the view to be loaded; more are answered at once.
+	HeldRequests int
+	// WindowBytes is the size of a read buffer, one a direction.
+	WindowBytes int
+	// FirstHeader is the time to the first whole request header.
+	FirstHeader time.Duration
+	// Dial bounds the connect to a broker.
+	Dial time.Duration
+	// Load is how long a request is held for the view to be loaded.
+	Load time.Duration
+	// Drain is how long unanswered requests have when the server stops.
+	Drain time.Duration
+	// UnansweredGrace is how long the gate tokens of produces stay taken after the connection
+	// died unanswered: their bytes may still be in the broker's buffers.
+	UnansweredGrace time.Duration
+}
+
+// WithDefaults fills the zero fields.
+func (l Limits) WithDefaults() Limits {
+	def(&l.Connections, 20_000)
+	def(&l.RequestBytes, 101<<20)
+	def(&l.ResponseBytes, 1<<31-1)
+	def(&l.EditBytes, 64<<20)
+	def(&l.LocalBytes, 1<<20)
+	def(&l.HeldBytes, 256<<20)
+	def(&l.InFlight, 1000)
+	def(&l.LocalCalls, 256)
+	def(&l.HeldRequests, 1000)
+	def(&l.WindowBytes, 64<<10)
+	def(&l.FirstHeader, 30*time.Second)
+	def(&l.Dial, 10*time.Second)
+	def(&l.Load, 10*time.Second)
+	def(&l.Drain, 10*time.Second)
+	def(&l.UnansweredGrace, 2*time.Second)
+	return l
+}
+
+func def[T int | int64 | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
