@@ -15,13 +15,63 @@ type ProducePeek struct {
 	First         TopicRef // valid when Topics > 0; Name is part of the body
 }
 
-// PeekProduce reads a Produce request up to its first topic's name or id. need > 0: show at least need bytes of the body.
-func PeekProduce(version int16, body []byte) (p ProducePeek, need int, err error) {
-	return p, 0, ErrMalformed
+// From v13 on topics go by id in Produce requests and answers (KIP-516).
+func produceByID(version int16) bool { return version >= 13 }
+
+func produceCursor(version int16, body []byte) (cursor, error) {
+	if err := decodable(KeyProduce, version); err != nil {
+		return cursor{}, err
+	}
+	return cursor{b: body, flexible: Flexible(KeyProduce, version)}, nil
 }
 
-// WalkProduce visits each partition of a Produce request in order. records may be nil (null on the wire). Name and records
+// produceHead reads what comes before the topics.
+func (c *cursor) produceHead() (acks int16, transactional bool) {
+	transactional = c.nullableString() != nil
+	acks = c.int16()
+	c.int32() // timeout
+	return acks, transactional
+}
+
+// PeekProduce reads a Produce request up to its first topic's name or id. need > 0: show at least need bytes of the body.
+func PeekProduce(version int16, body []byte) (p ProducePeek, need int, err error) {
+	c, err := produceCursor(version, body)
+	if err != nil {
+		return p, 0, err
+	}
+	p.Acks, p.Transactional = c.produceHead()
+	// The count is not compared with the bytes that are left, because this is only a window; nothing is sized by it.
+	if p.Topics = c.length(true); c.ok() && p.Topics < 0 {
+		c.bad = true
+	}
+	if p.Topics > 0 {
+		p.First = c.topic(produceByID(version))
+	}
+	need, err = c.partial("Produce request")
+	return p, need, err
+}
+
+// WalkProduce visits each partition of a Produce request in order. records is nil when null on the wire. Name and records
 // are parts of the body. An error of visit ends the walk and is returned.
 func WalkProduce(version int16, body []byte, visit func(t TopicRef, partition int32, records []byte) error) error {
-	return ErrMalformed
+	c, err := produceCursor(version, body)
+	if err != nil {
+		return err
+	}
+	c.produceHead()
+	for topics := c.array(2); topics > 0 && c.ok(); topics-- {
+		t := c.topic(produceByID(version))
+		for partitions := c.array(5); partitions > 0 && c.ok(); partitions-- {
+			partition, records := c.int32(), c.nullableBytes()
+			c.tags()
+			if c.ok() {
+				if err := visit(t, partition, records); err != nil {
+					return err
+				}
+			}
+		}
+		c.tags()
+	}
+	c.tags()
+	return c.whole("Produce request")
 }
