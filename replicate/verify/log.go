@@ -1,0 +1,231 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kafka-mirror-proxy/protocol/batch"
+)
+
+// Limits of what one partition's log may hold in memory: one fetch answer and one batch of it, decompressed.
+const (
+	fetchBytes      = 4 << 20
+	decompressBytes = 256 << 20
+	fetchWaitMs     = 250
+)
+
+// log reads one partition of one cluster as a READ_COMMITTED consumer does, record by record. One goroutine uses it.
+type log struct {
+	client    *kgo.Client
+	admin     *kadm.Client
+	topic     string
+	topicID   [16]byte
+	partition int32
+	patience  time.Duration // how long nothing may come before the end
+
+	coder    *batch.Coder
+	leader   int32
+	position int64 // of the next fetch
+	end      int64 // exclusive
+
+	blob    []byte // what is left of the last answer
+	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction
+	open    map[int64]bool // producers in an aborted transaction
+	records []batch.Record // of the current batch, before end
+	at      int
+}
+
+func newLog(client *kgo.Client, topic kadm.TopicDetail, partition int32, from, end int64, patience time.Duration) (*log, error) {
+	coder, err := batch.NewCoder(batch.CoderConfig{LimitBytes: decompressBytes})
+	if err != nil {
+		return nil, err
+	}
+	return &log{
+		client: client, admin: kadm.NewClient(client), topic: topic.Topic, topicID: topic.ID, partition: partition,
+		patience: patience, coder: coder, leader: topic.Partitions[partition].Leader, position: from, end: end, open: map[int64]bool{},
+	}, nil
+}
+
+// errShort says that a log ended, for longer than we are patient, before the offset it was to be read up to.
+var errShort = errors.New("log ends early")
+
+// next returns the next record before the end, nil at the end. The record is good until the following call.
+func (l *log) next(ctx context.Context) (*batch.Record, error) {
+	for {
+		for l.at < len(l.records) {
+			r := &l.records[l.at]
+			l.at++
+			if !filler(r) {
+				return r, nil
+			}
+		}
+		more, err := l.nextBatch()
+		if err != nil {
+			return nil, err
+		}
+		if more {
+			continue
+		}
+		if l.position >= l.end {
+			return nil, nil
+		}
+		if err := l.fetch(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// filler records take up offsets for which the source has no record; whoever reads around the proxy sees them.
+func filler(r *batch.Record) bool {
+	return r.Value == nil && r.HeaderCount() == 0 && string(r.Key) == batch.FillerKey
+}
+
+// nextBatch fills records from what was fetched, and returns false when that is used up.
+func (l *log) nextBatch() (bool, error) {
+	b, rest, err := batch.Next(l.blob)
+	if err != nil {
+		return false, l.broken(err)
+	}
+	if b == nil {
+		l.blob = nil
+		return false, nil
+	}
+	l.blob, l.records, l.at = rest, l.records[:0], 0
+	last := b.BaseOffset() // of magic 0 and 1
+	if b.Magic() == 2 {
+		if err := batch.Validate(b); err != nil {
+			return false, l.broken(err)
+		}
+		last = b.LastOffset()
+		if l.skip(b) {
+			l.position = max(l.position, last+1)
+			return true, nil
+		}
+	}
+	from := l.position
+	err = l.coder.Records(b, func(r *batch.Record) error {
+		if r.Offset >= from && r.Offset < l.end {
+			l.records = append(l.records, *r)
+		}
+		return nil
+	})
+	if err != nil {
+		return false, l.broken(err)
+	}
+	l.position = max(l.position, last+1)
+	return true, nil
+}
+
+// skip says whether a READ_COMMITTED consumer passes the batch over: markers, and data of aborted transactions.
+func (l *log) skip(b batch.Batch) bool {
+	for len(l.aborted) > 0 && l.aborted[0].FirstOffset <= b.LastOffset() {
+		l.open[l.aborted[0].ProducerID] = true
+		l.aborted = l.aborted[1:]
+	}
+	if b.Control() {
+		delete(l.open, b.ProducerID()) // a commit of a producer that is not open changes nothing
+		return true
+	}
+	return b.Transactional() && l.open[b.ProducerID()]
+}
+
+func (l *log) broken(err error) error {
+	return fmt.Errorf("read %s-%d from offset %d: %w", l.topic, l.partition, l.position, err)
+}
+
+// fetch asks the leader for more, until something comes, the log turns out to have nothing more before the end, or
+// patience is over.
+func (l *log) fetch(ctx context.Context) error {
+	deadline := time.Now().Add(l.patience)
+	for {
+		p, err := l.fetchOnce(ctx)
+		if err == nil && p.ErrorCode == 0 {
+			l.blob, l.aborted = p.RecordBatches, p.AbortedTransactions
+			clear(l.open)
+			if b, _, err := batch.Next(l.blob); err != nil || b != nil {
+				return l.brokenIf(err)
+			}
+			if p.LastStableOffset >= l.end { // nothing left there: the cleaner took it
+				l.position = l.end
+				return nil
+			}
+		}
+		if err == nil {
+			err = kerr.ErrorForCode(p.ErrorCode)
+		}
+		if err != nil && !retriable(err) {
+			return l.broken(err)
+		}
+		if time.Now().After(deadline) {
+			if err != nil {
+				return l.broken(err)
+			}
+			return fmt.Errorf("%s-%d: %w: offset %d was waited for, the log ends at %d", l.topic, l.partition, errShort, l.end, p.LastStableOffset)
+		}
+		if err != nil {
+			if err := l.findLeader(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (l *log) brokenIf(err error) error {
+	if err != nil {
+		return l.broken(err)
+	}
+	return nil
+}
+
+func retriable(err error) bool {
+	var broker *kerr.Error
+	return !errors.As(err, &broker) || broker.Retriable // else the connection: tried again until patience is over
+}
+
+func (l *log) fetchOnce(ctx context.Context) (kmsg.FetchResponseTopicPartition, error) {
+	request := kmsg.NewPtrFetchRequest()
+	request.MaxWaitMillis, request.MinBytes, request.MaxBytes = fetchWaitMs, 1, fetchBytes
+	request.IsolationLevel = 1 // READ_COMMITTED
+	request.SessionEpoch = -1
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic, t.TopicID = l.topic, l.topicID
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes = l.partition, l.position, fetchBytes
+	t.Partitions = append(t.Partitions, p)
+	request.Topics = append(request.Topics, t)
+	response, err := request.RequestWith(ctx, l.client.Broker(int(l.leader)))
+	if err != nil {
+		return kmsg.FetchResponseTopicPartition{}, err
+	}
+	if response.ErrorCode != 0 {
+		return kmsg.FetchResponseTopicPartition{}, kerr.ErrorForCode(response.ErrorCode)
+	}
+	if len(response.Topics) != 1 || len(response.Topics[0].Partitions) != 1 {
+		return kmsg.FetchResponseTopicPartition{}, errors.New("the broker did not answer for the partition")
+	}
+	return response.Topics[0].Partitions[0], nil
+}
+
+// findLeader asks the cluster anew where the partition is, a little later.
+func (l *log) findLeader(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return l.broken(ctx.Err())
+	case <-time.After(fetchWaitMs * time.Millisecond):
+	}
+	topics, err := l.admin.ListTopics(ctx, l.topic)
+	if err != nil {
+		return nil //nolint:nilerr // the cluster may be away for a moment; patience ends it
+	}
+	if p, ok := topics[l.topic].Partitions[l.partition]; ok && p.Leader >= 0 {
+		l.leader = p.Leader
+	}
+	return nil
+}
