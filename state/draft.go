@@ -1,0 +1,247 @@
+package state
+
+import (
+	"maps"
+	"slices"
+)
+
+// draft is a View in the making. It belongs to one goroutine. Maps and partition lists that a view or another draft may
+// share are copied before the first change after each view, so the cost of a view is one copy of each map that changed,
+// however many changes went into it.
+type draft struct {
+	loaded   bool
+	revision int64
+	// born says that the log has had an owner or was meant to get one, see bornRecord.
+	born bool
+
+	mirrors       cow[string, *Mirror]
+	topics        cow[TopicID, *Topic]
+	names         cow[string, []*Topic]
+	parts         cow[partsKey, *parts]
+	sourceIDs     cow[string, TopicID]
+	readOnlyNames cow[string, *Topic]
+	readOnlyIDs   cow[TopicID, *Topic]
+
+	stateTopicID TopicID
+	owner        ownerState
+
+	edition    *edition
+	dirtyNames map[string]struct{}
+	dirtyIDs   map[TopicID]struct{}
+	changed    bool // something that a View shows
+}
+
+// edition marks what a draft has made itself since its last view, and may therefore change in place. Not empty, so that
+// each has an address of its own.
+type edition struct{ _ byte }
+
+// cow is a map that is copied before it is changed unless this draft made the copy itself.
+type cow[K comparable, V any] struct {
+	m     map[K]V
+	owned bool
+}
+
+func (c *cow[K, V]) own() {
+	if !c.owned {
+		if c.m = maps.Clone(c.m); c.m == nil {
+			c.m = map[K]V{}
+		}
+		c.owned = true
+	}
+}
+
+func (c *cow[K, V]) set(k K, v V) {
+	c.own()
+	c.m[k] = v
+}
+
+func (c *cow[K, V]) remove(k K) {
+	if _, ok := c.m[k]; ok {
+		c.own()
+		delete(c.m, k)
+	}
+}
+
+func (c *cow[K, V]) share() map[K]V {
+	c.owned = false
+	return c.m
+}
+
+func newDraft() *draft {
+	return &draft{edition: new(edition), dirtyNames: map[string]struct{}{}, dirtyIDs: map[TopicID]struct{}{}}
+}
+
+// view freezes what there is.
+func (d *draft) view() *View {
+	d.refreshReadOnly()
+	d.edition = new(edition)
+	d.revision++
+	d.changed = false
+	return &View{
+		loaded:        d.loaded,
+		revision:      d.revision,
+		mirrors:       d.mirrors.share(),
+		topics:        d.topics.share(),
+		names:         d.names.share(),
+		parts:         d.parts.share(),
+		sourceIDs:     d.sourceIDs.share(),
+		readOnlyNames: d.readOnlyNames.share(),
+		readOnlyIDs:   d.readOnlyIDs.share(),
+		stateTopicID:  d.stateTopicID,
+		owner:         d.owner,
+	}
+}
+
+// fork returns a draft with the same content. From then on each of the two can change without the other seeing it.
+func (d *draft) fork() *draft {
+	revision, changed := d.revision, d.changed
+	d.view() // shares every map
+	d.revision, d.changed = revision, changed
+	f := *d
+	f.edition = new(edition)
+	f.dirtyNames, f.dirtyIDs = map[string]struct{}{}, map[TopicID]struct{}{}
+	return &f
+}
+
+// decideAll decides the commands in order, each on what those before it have made, and applies their records. The draft
+// to go on with is returned; when a command is refused it is the old content.
+func (d *draft) decideAll(commands []Command, nowMs int64) (*draft, []record, error) {
+	next := d
+	if len(commands) > 1 { // a single one is decided before anything is applied
+		next = d.fork()
+	}
+	var all []record
+	for _, command := range commands {
+		records, refused := command.decide(next, nowMs)
+		if refused == nil {
+			refused = checkSizes(records)
+		}
+		if refused != nil {
+			return d, nil, refused
+		}
+		for _, r := range records {
+			r.apply(next)
+		}
+		all = append(all, records...)
+	}
+	return next, all, nil
+}
+
+func (d *draft) putMirror(m *Mirror) {
+	d.mirrors.set(m.Name, m)
+	d.changed = true
+}
+
+func (d *draft) dropMirror(name string) {
+	d.mirrors.remove(name)
+	d.changed = true
+}
+
+func (d *draft) putTopic(t *Topic) {
+	d.unname(t.ID)
+	d.topics.set(t.ID, t)
+	d.names.set(t.Name, append(slices.Clone(d.names.m[t.Name]), t))
+	d.touchTopic(t)
+}
+
+func (d *draft) dropTopic(id TopicID) {
+	d.unname(id)
+	d.topics.remove(id)
+	d.dirtyIDs[id] = struct{}{}
+	d.changed = true
+}
+
+// unname takes the topic that has this id now out of the names.
+func (d *draft) unname(id TopicID) {
+	t, ok := d.topics.m[id]
+	if !ok {
+		return
+	}
+	rest := slices.DeleteFunc(slices.Clone(d.names.m[t.Name]), func(other *Topic) bool { return other.ID == id })
+	if len(rest) == 0 {
+		d.names.remove(t.Name)
+	} else {
+		d.names.set(t.Name, rest)
+	}
+	d.dirtyNames[t.Name] = struct{}{}
+}
+
+func (d *draft) touchTopic(t *Topic) {
+	d.dirtyIDs[t.ID] = struct{}{}
+	d.dirtyNames[t.Name] = struct{}{}
+	d.changed = true
+}
+
+// editParts returns the partitions of a topic in a mirror to be changed in place.
+func (d *draft) editParts(key partsKey) *parts {
+	p := d.parts.m[key]
+	switch {
+	case p == nil:
+		p = &parts{edition: d.edition}
+	case p.edition == d.edition:
+		d.touchParts(key)
+		return p
+	default:
+		p = &parts{
+			edition:    d.edition,
+			states:     slices.Clone(p.states),
+			lastOffset: slices.Clone(p.lastOffset),
+			progress:   slices.Clone(p.progress),
+		}
+	}
+	d.parts.set(key, p)
+	d.touchParts(key)
+	return p
+}
+
+func (d *draft) touchParts(key partsKey) {
+	d.changed = true
+	if t, ok := d.topics.m[key.topic]; ok {
+		d.touchTopic(t)
+	}
+}
+
+// dropPartsIfEmpty forgets a topic's partitions when the last record of them is gone.
+func (d *draft) dropPartsIfEmpty(key partsKey) {
+	if p := d.parts.m[key]; p != nil && allNil(p.states) && allNil(p.lastOffset) && allNil(p.progress) {
+		d.parts.remove(key)
+	}
+}
+
+func allNil[T any](slots []*T) bool {
+	return !slices.ContainsFunc(slots, func(v *T) bool { return v != nil })
+}
+
+// putSlot sets the slot of a partition, nil for none.
+func putSlot[T any](slots []*T, partition int32, value *T) []*T {
+	if value == nil && int(partition) >= len(slots) {
+		return slots
+	}
+	if missing := int(partition) + 1 - len(slots); missing > 0 {
+		slots = append(slots, make([]*T, missing)...)
+	}
+	slots[partition] = value
+	return slots
+}
+
+func (d *draft) refreshReadOnly() {
+	for id := range d.dirtyIDs {
+		if t, ok := d.topics.m[id]; ok && d.isReadOnly(t) {
+			d.readOnlyIDs.set(id, t)
+		} else {
+			d.readOnlyIDs.remove(id)
+		}
+	}
+	for name := range d.dirtyNames {
+		readOnlyOnes := slices.DeleteFunc(slices.Clone(d.names.m[name]), func(t *Topic) bool { return !d.isReadOnly(t) })
+		if t := preferred(readOnlyOnes); t != nil {
+			d.readOnlyNames.set(name, t)
+		} else {
+			d.readOnlyNames.remove(name)
+		}
+	}
+	clear(d.dirtyIDs)
+	clear(d.dirtyNames)
+}
+
+func (d *draft) isReadOnly(t *Topic) bool { return readOnly(t, d.parts.m[partsKey{t.Mirror, t.ID}]) }

@@ -1,0 +1,79 @@
+package state
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Live is a board of figures that change too often to be stored: the replicator writes them, the mirror APIs and the
+// metrics read them. Its methods may be called from any goroutine. Whoever forgets a partition removes it here too.
+type Live struct {
+	mu         sync.RWMutex
+	partitions map[PartitionID]*LivePartition
+	errors     map[string]string // by mirror, only those with something wrong
+}
+
+// LivePartition is the figures of one partition.
+type LivePartition struct {
+	// SourceOffset and DestinationOffset are the high watermarks; -1 while unknown.
+	SourceOffset, DestinationOffset atomic.Int64
+	// LaggingSinceMs is the moment (Unix milliseconds) from which on the destination has been behind; 0 when it is not.
+	LaggingSinceMs atomic.Int64
+	// LastFetchMs is when the source last answered a fetch (Unix milliseconds); 0 before the first.
+	LastFetchMs atomic.Int64
+}
+
+// NewLive returns an empty board.
+func NewLive() *Live {
+	return &Live{partitions: map[PartitionID]*LivePartition{}, errors: map[string]string{}}
+}
+
+// Partition returns the figures of a partition, made when there are none.
+func (l *Live) Partition(p PartitionID) *LivePartition {
+	if lp, ok := l.Get(p); ok {
+		return lp
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lp := l.partitions[p]
+	if lp == nil {
+		lp = &LivePartition{}
+		lp.SourceOffset.Store(-1)
+		lp.DestinationOffset.Store(-1)
+		l.partitions[p] = lp
+	}
+	return lp
+}
+
+// Get returns the figures of a partition if there are any.
+func (l *Live) Get(p PartitionID) (*LivePartition, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	lp, ok := l.partitions[p]
+	return lp, ok
+}
+
+// Remove forgets a partition.
+func (l *Live) Remove(p PartitionID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.partitions, p)
+}
+
+// SetMirrorError says what is wrong with the connection to a mirror's source; "" means that it is fine.
+func (l *Live) SetMirrorError(mirror, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if text == "" {
+		delete(l.errors, mirror)
+		return
+	}
+	l.errors[mirror] = text
+}
+
+// MirrorError is the text of SetMirrorError, "" when all is fine.
+func (l *Live) MirrorError(mirror string) string {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.errors[mirror]
+}
