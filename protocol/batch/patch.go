@@ -64,7 +64,7 @@ func patchCRC(crc uint32, old, replacement []byte, tail int) uint32 {
 	for i, o := range old {
 		raw = castagnoli[byte(raw)^o^replacement[i]] ^ raw>>8
 	}
-	return crc ^ mulmod(raw, shift(tail))
+	return crc ^ shift(raw, tail)
 }
 
 // mulmod multiplies two polynomials modulo the Castagnoli polynomial, all in
@@ -78,16 +78,22 @@ func mulmod(a, b uint32) uint32 {
 	return p
 }
 
-// shift is x^(8*bytes): what appending so many bytes multiplies a raw CRC by.
-func shift(bytes int) uint32 {
-	p := uint32(1) << 31
-	for k := 3; bytes != 0; k++ { // 2^3 bits a byte
-		if bytes&1 != 0 {
-			p = mulmod(p, squares[k%len(squares)])
+// zeros is what a short tail counts for.
+var zeros [1 << 10]byte
+
+// shift advances a raw CRC over tail bytes, which multiplies it by x^(8*tail):
+// the part below 1 KiB is a CRC of zeros by the CPU, cheaper there than the
+// multiplications by powers of x that make up the rest.
+func shift(raw uint32, tail int) uint32 {
+	raw = ^crc32.Update(^raw, castagnoli, zeros[:tail%len(zeros)])
+	tail /= len(zeros)
+	for k := 3 + 10; tail != 0; k++ { // 2^3 bits a byte, 2^10 bytes of zeros
+		if tail&1 != 0 {
+			raw = mulmod(raw, squares[k%len(squares)])
 		}
-		bytes >>= 1
+		tail >>= 1
 	}
-	return p
+	return raw
 }
 
 // squares[k] is x^(2^k). The order of x divides 2^31-1, so k wraps at 31.
