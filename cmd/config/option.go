@@ -55,7 +55,7 @@ func options() []option {
 			func(c *Config, v string) (err error) { c.MaxConnections, err = positive(v); return }},
 		{"replication-memory-bytes", "268435456", "bytes of mirrored batches held in memory at the same time, over all mirrors",
 			func(c *Config, v string) (err error) { c.ReplicationMemoryBytes, err = positive64(v, 16<<20); return }},
-		{"secret-key-file", "", "file with the key (32 bytes, base64) that encrypts secrets given as values in mirror configs",
+		{"secret-key-file", "", "file whose content (at least 16 bytes) is the key that encrypts secrets given as values in mirror configs",
 			func(c *Config, v string) error { c.SecretKeyFile = v; return nil }},
 		{"allow-env", "", "names that ${env:NAME} references in mirror configs may read, comma separated",
 			func(c *Config, v string) error { c.AllowEnv = list(v); return nil }},

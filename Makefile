@@ -1,0 +1,41 @@
+# Everything a developer or CI runs. The two that a new user needs: make demo, make test.
+
+GO ?= go
+LINT_VERSION := v2.15.0
+SEED ?= 1
+
+.PHONY: build demo test test-race lint bench bench-go acceptance fuzz fmt
+
+build: ## the two programs, into bin/
+	$(GO) build -o bin/ ./cmd/kafka-mirror-proxy ./cmd/kafka-mirrors
+
+demo: ## a stock cluster becomes a mirror destination, told as a story (KAFKA=1: on real clusters)
+	$(GO) run ./testenv/demo $(if $(KAFKA),--kafka)
+
+test: ## everything, on real Kafka where Java and Maven are there
+	$(GO) vet ./...
+	$(GO) test -timeout 25m ./...
+
+test-race:
+	$(GO) test -race -timeout 25m ./...
+
+lint:
+	test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run
+
+bench: bench-go ## frame path and batch rewrite, then end to end on real Kafka, first rows without the proxy
+	$(GO) run ./testenv/bench
+
+bench-go:
+	$(GO) test -run '^$$' -bench . -benchmem ./protocol/... ./proxy/... ./replicate/...
+
+acceptance: ## the long acceptance run: hostile producers, kill -9, restarts, verify (minutes)
+	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 KMP_SEED=$(SEED) $(GO) test -count=1 -v -timeout 40m ./testenv/acceptance
+
+fuzz: ## each fuzz target for a while
+	@for p in $$($(GO) list ./protocol/... ./proxy/...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+		$(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
+
+fmt:
+	gofmt -w .

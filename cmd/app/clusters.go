@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kafka-mirror-proxy/replicate/connect"
+	"kafka-mirror-proxy/state"
+)
+
+// clusters owns the proxy's own clients: one of the destination, one of each mirror's source. They are shared by the
+// mirror APIs and the replicator.
+type clusters struct {
+	destination *kgo.Client
+	resolve     func(string) (string, error)
+	log         zerolog.Logger
+
+	mu      sync.Mutex
+	sources map[string]*source // by mirror
+}
+
+type source struct {
+	configs map[string]string // as stored: secrets are sealed
+	client  *kgo.Client
+}
+
+func newClusters(destination *kgo.Client, resolve func(string) (string, error), log zerolog.Logger) *clusters {
+	return &clusters{destination: destination, resolve: resolve, log: log, sources: map[string]*source{}}
+}
+
+// Destination returns the client of the destination.
+func (c *clusters) Destination() *kgo.Client { return c.destination }
+
+// Source returns the client of a mirror's source. An altered mirror gets a new one, and the old one is closed: whoever
+// uses it sees its requests end and asks again.
+func (c *clusters) Source(_ context.Context, m *state.Mirror) (*kgo.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s, ok := c.sources[m.Name]; ok {
+		if maps.Equal(s.configs, m.Configs) {
+			return s.client, nil
+		}
+		delete(c.sources, m.Name)
+		go s.client.Close() // waits for the client's goroutines
+	}
+	opts, _, err := connect.Options(m.Configs, c.resolve)
+	if err != nil {
+		return nil, fmt.Errorf("source of mirror %s: %w", m.Name, err)
+	}
+	client, err := kgo.NewClient(append(opts, kgo.WithLogger(connect.Logger(c.log.With().Str("mirror", m.Name).Logger())))...)
+	if err != nil {
+		return nil, fmt.Errorf("source of mirror %s: %w", m.Name, err)
+	}
+	c.sources[m.Name] = &source{configs: m.Configs, client: client}
+	return client, nil
+}
+
+// CheckConfigs says what is wrong with the configs of a mirror's source. References are not resolved: what they name
+// may come later.
+func (c *clusters) CheckConfigs(configs map[string]string) error {
+	_, _, err := connect.Parse(configs, c.resolve)
+	return err
+}
+
+// ignored lists the keys of a mirror's configs that have no effect here.
+func (c *clusters) ignored(configs map[string]string) []string {
+	_, ignored, err := connect.Parse(configs, c.resolve)
+	if err != nil {
+		return nil
+	}
+	return ignored
+}
+
+// forget closes the clients of mirrors that are gone.
+func (c *clusters) forget(view *state.View) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, s := range c.sources {
+		if _, ok := view.Mirror(name); !ok {
+			delete(c.sources, name)
+			go s.client.Close()
+		}
+	}
+}
+
+func (c *clusters) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.sources {
+		s.client.Close()
+	}
+	c.destination.Close()
+}
