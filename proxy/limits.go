@@ -16,8 +16,12 @@ type Limits struct {
 	EditBytes int
 	// LocalBytes bounds the body of a request answered by the LocalHandler or taken apart.
 	LocalBytes int
-	// HeldBytes is the budget of all connections together for frames held whole. A frame that
-	// does not fit waits, and its client with it.
+	// AdminBytes bounds a request that is taken apart: admin requests and transactions.
+	AdminBytes int
+	// HeldBytes is the budget of all connections together for frames held whole beyond a
+	// window, one budget for requests and one for answers: with a single one, a request held
+	// until the broker reads could wait for an answer that waits for the budget. A frame that
+	// does not fit waits, and its peer with it.
 	HeldBytes int64
 	// InFlight is how many requests of one connection may be unanswered before its client is
 	// not read any more.
@@ -30,6 +34,9 @@ type Limits struct {
 	WindowBytes int
 	// FirstHeader is the time to the first whole request header.
 	FirstHeader time.Duration
+	// Held is the time that a frame held whole has to arrive, and again to leave: nobody may
+	// sit on the budget of all.
+	Held time.Duration
 	// Dial bounds the connect to a broker.
 	Dial time.Duration
 	// Load is how long a request is held for the view to be loaded.
@@ -48,16 +55,18 @@ func (l Limits) WithDefaults() Limits {
 	def(&l.ResponseBytes, 1<<31-1)
 	def(&l.EditBytes, 64<<20)
 	def(&l.LocalBytes, 1<<20)
+	def(&l.AdminBytes, 16<<20)
 	def(&l.HeldBytes, 256<<20)
 	def(&l.InFlight, 1000)
 	def(&l.LocalCalls, 256)
 	def(&l.HeldRequests, 1000)
 	def(&l.WindowBytes, 64<<10)
 	def(&l.FirstHeader, 30*time.Second)
+	def(&l.Held, time.Minute)
 	def(&l.Dial, 10*time.Second)
 	def(&l.Load, 10*time.Second)
 	def(&l.Drain, 10*time.Second)
-	def(&l.UnansweredGrace, 2*time.Second)
+	def(&l.UnansweredGrace, 5*time.Second)
 	return l
 }
 

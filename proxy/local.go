@@ -25,3 +25,6 @@ type LocalHandler interface {
 	// client's connection. ctx ends with the connection.
 	Handle(ctx context.Context, request LocalRequest) (body []byte, err error)
 }
+
+// DialectNone is the dialect of a listener without mirror APIs.
+const DialectNone = "none"
