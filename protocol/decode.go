@@ -6,6 +6,7 @@ import "fmt"
 type message interface {
 	Key() int16
 	SetVersion(int16)
+	ReadFrom([]byte) error
 	UnsafeReadFrom([]byte) error
 	AppendTo([]byte) []byte
 }
@@ -18,6 +19,18 @@ func decode(version int16, body []byte, m message) error {
 	}
 	m.SetVersion(version)
 	if err := m.UnsafeReadFrom(body); err != nil {
+		return fmt.Errorf("%w %s v%d: %w", ErrMalformed, KeyName(m.Key()), version, err)
+	}
+	return nil
+}
+
+// decodeCopy is decode with strings of the message's own: for what outlives the body.
+func decodeCopy(version int16, body []byte, m message) error {
+	if err := decodable(m.Key(), version); err != nil {
+		return err
+	}
+	m.SetVersion(version)
+	if err := m.ReadFrom(body); err != nil {
 		return fmt.Errorf("%w %s v%d: %w", ErrMalformed, KeyName(m.Key()), version, err)
 	}
 	return nil

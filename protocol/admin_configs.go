@@ -1,0 +1,182 @@
+package protocol
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// resource names what a config request is about.
+type resource struct {
+	kind kmsg.ConfigResourceType
+	name string
+}
+
+// verdict is what happens to one resource of a config request.
+type verdict struct {
+	local   bool  // for the LocalHandler
+	code    int16 // other than 0: refused here
+	message string
+}
+
+func (v verdict) upstream() bool { return !v.local && v.code == CodeNone }
+
+// judgeAlter judges one resource of an alter request. localMirrors is false for the older of the two APIs, which the
+// reference does not offer for mirrors.
+func judgeAlter(r resource, configs []string, p AdminPolicy, localMirrors bool) verdict {
+	switch {
+	case r.kind == resourceMirror && localMirrors:
+		return verdict{local: true}
+	case r.kind == resourceMirror:
+		return verdict{code: CodeInvalidRequest, message: "Unknown resource type 64"}
+	case r.kind != resourceTopic:
+		return verdict{}
+	case p.StateTopic([]byte(r.name)):
+		return verdict{code: CodeTopicAuthorizationFailed, message: MessageStateTopic}
+	}
+	for _, name := range configs {
+		if name == mirrorNameConfig {
+			return verdict{code: CodeInvalidRequest, message: MessageMirrorNameConfig}
+		}
+	}
+	return verdict{}
+}
+
+// inRequestOrder puts the rows of the partial answers into the order of the request: for each resource the first row about
+// it that was not used yet, or the refusal. Rows that the request did not ask for come last.
+func inRequestOrder[R any](resources []resource, verdicts []verdict, rows []R, about func(*R) resource, refusal func(resource, verdict) R) []R {
+	waiting := make(map[resource][]int, len(rows))
+	for i := range rows {
+		r := about(&rows[i])
+		waiting[r] = append(waiting[r], i)
+	}
+	ordered, used := make([]R, 0, len(resources)), make([]bool, len(rows))
+	for i, r := range resources {
+		if verdicts[i].code != CodeNone {
+			ordered = append(ordered, refusal(r, verdicts[i]))
+			continue
+		}
+		if w := waiting[r]; len(w) > 0 {
+			ordered, used[w[0]] = append(ordered, rows[w[0]]), true
+			waiting[r] = w[1:]
+		}
+	}
+	for i := range rows {
+		if !used[i] {
+			ordered = append(ordered, rows[i])
+		}
+	}
+	return ordered
+}
+
+// part returns the entries of all whose verdict is wanted.
+func part[T any](all []T, verdicts []verdict, wanted func(verdict) bool) (out []T) {
+	for i := range all {
+		if wanted(verdicts[i]) {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}
+
+// allUpstream: nothing of the request concerns the proxy.
+func allUpstream(verdicts []verdict) bool {
+	for _, v := range verdicts {
+		if !v.upstream() {
+			return false
+		}
+	}
+	return true
+}
+
+func isLocal(v verdict) bool    { return v.local }
+func isUpstream(v verdict) bool { return v.upstream() }
+
+func splitIncrementalAlterConfigs(version int16, body []byte, p AdminPolicy) (AdminSplit, error) {
+	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	if err := decodeCopy(version, body, request); err != nil {
+		return AdminSplit{}, err
+	}
+	var resources []resource
+	var verdicts []verdict
+	for _, r := range request.Resources {
+		var names []string
+		for _, c := range r.Configs {
+			names = append(names, c.Name)
+		}
+		about := resource{r.ResourceType, r.ResourceName}
+		resources = append(resources, about)
+		verdicts = append(verdicts, judgeAlter(about, names, p, true))
+	}
+	if allUpstream(verdicts) {
+		return AdminSplit{}, nil
+	}
+	s, all := AdminSplit{UpstreamVersion: version}, request.Resources
+	if request.Resources = part(all, verdicts, isUpstream); len(request.Resources) > 0 {
+		s.Upstream = encode(request, len(body))
+	}
+	if request.Resources = part(all, verdicts, isLocal); len(request.Resources) > 0 {
+		s.Local = encode(request, len(body))
+	}
+	s.Merge = func(upstreamBody, localBody []byte) ([]byte, error) {
+		r, local := kmsg.NewPtrIncrementalAlterConfigsResponse(), kmsg.NewPtrIncrementalAlterConfigsResponse()
+		if err := decodeAnswer(version, upstreamBody, r); err != nil {
+			return nil, err
+		}
+		if err := decodeAnswer(version, localBody, local); err != nil {
+			return nil, err
+		}
+		r.ThrottleMillis = max(r.ThrottleMillis, local.ThrottleMillis)
+		r.Resources = inRequestOrder(resources, verdicts, append(r.Resources, local.Resources...),
+			func(row *kmsg.IncrementalAlterConfigsResponseResource) resource {
+				return resource{row.ResourceType, row.ResourceName}
+			},
+			func(about resource, v verdict) kmsg.IncrementalAlterConfigsResponseResource {
+				row := kmsg.NewIncrementalAlterConfigsResponseResource()
+				row.ResourceType, row.ResourceName = about.kind, about.name
+				row.ErrorCode, row.ErrorMessage = v.code, text(v.message)
+				return row
+			})
+		return encode(r, len(upstreamBody)+len(localBody)), nil
+	}
+	return s, nil
+}
+
+func splitAlterConfigs(version int16, body []byte, p AdminPolicy) (AdminSplit, error) {
+	request := kmsg.NewPtrAlterConfigsRequest()
+	if err := decodeCopy(version, body, request); err != nil {
+		return AdminSplit{}, err
+	}
+	var resources []resource
+	var verdicts []verdict
+	for _, r := range request.Resources {
+		var names []string
+		for _, c := range r.Configs {
+			names = append(names, c.Name)
+		}
+		about := resource{r.ResourceType, r.ResourceName}
+		resources = append(resources, about)
+		verdicts = append(verdicts, judgeAlter(about, names, p, false))
+	}
+	if allUpstream(verdicts) {
+		return AdminSplit{}, nil
+	}
+	s := AdminSplit{UpstreamVersion: version}
+	if request.Resources = part(request.Resources, verdicts, isUpstream); len(request.Resources) > 0 {
+		s.Upstream = encode(request, len(body))
+	}
+	s.Merge = func(upstreamBody, _ []byte) ([]byte, error) {
+		r := kmsg.NewPtrAlterConfigsResponse()
+		if err := decodeAnswer(version, upstreamBody, r); err != nil {
+			return nil, err
+		}
+		r.Resources = inRequestOrder(resources, verdicts, r.Resources,
+			func(row *kmsg.AlterConfigsResponseResource) resource {
+				return resource{row.ResourceType, row.ResourceName}
+			},
+			func(about resource, v verdict) kmsg.AlterConfigsResponseResource {
+				row := kmsg.NewAlterConfigsResponseResource()
+				row.ResourceType, row.ResourceName = about.kind, about.name
+				row.ErrorCode, row.ErrorMessage = v.code, text(v.message)
+				return row
+			})
+		return encode(r, len(upstreamBody)), nil
+	}
+	return s, nil
+}
