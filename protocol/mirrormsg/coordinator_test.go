@@ -38,7 +38,7 @@ func TestParseCoordinatorKey(t *testing.T) {
 		"m:" + id + ":2147483648", "a:b:" + id + ":3", "é:" + id + ":3", "..:" + id + ":3",
 		strings.Repeat("m", 250) + ":" + id + ":3",
 		"m:" + id + "=:3", "m:" + id + "===:3", "m:" + id[1:] + ":3", "m:" + id + "A:3", "m:+" + id[1:] + ":3", "m:/" + id[1:] + ":3",
-		"m:\n" + id[1:] + ":3", "m:\r\n" + id + ":3", "m:AQIDBAUGBwgJCgsMDQ4PEA:3:4:",
+		"m:\n" + id[1:] + ":3", "m:\r\n" + id[2:] + ":3", "m:\r\n" + id + ":3", "m:AQIDBAUGBwgJCgsMDQ4PEA:3:4:",
 	} {
 		if got, err := mirrormsg.ParseCoordinatorKey(key); err == nil {
 			t.Errorf("%q read as %+v", key, got)

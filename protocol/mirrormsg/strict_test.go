@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
@@ -211,5 +212,29 @@ func refuse(t interface{ Errorf(string, ...any) }, key int16, body []byte) {
 	m := emptyMessage(key, false)
 	if err := m.ReadFrom(body); !errors.Is(err, mirrormsg.ErrMalformed) {
 		t.Errorf("key %d read %s as %+v (%v)", key, hex.EncodeToString(body), m, err)
+	}
+}
+
+// An answer may carry some of our tags only, from an older or newer proxy: the others read as unknown.
+func TestMissingExtensionsReadAsUnknown(t *testing.T) {
+	partition := strings.Repeat("\x00", 28) + "\x07FAILED"
+	attempt := "\x95\x4e\x04\x00\x00\x00\x03" // tag 10005
+	mirrorLastError := "\x94\x4e\x02\x02l"      // tag 10004
+	body := strings.Repeat("\x00", 7) + "\x02" + "\x00\x00\x02m" + "\x02\x02t" +
+		"\x03" + partition + "\x01" + attempt + partition + "\x00" + "\x00" + "\x01" + mirrorLastError + "\x00"
+	var resp mirrormsg.DescribeMirrorsResponse
+	if err := resp.ReadFrom([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	mirror := resp.Mirrors[0]
+	if diff := cmp.Diff(&mirrormsg.MirrorExt{LastError: "l"}, mirror.Ext); diff != "" {
+		t.Errorf("mirror (-want +got)\n%s", diff)
+	}
+	partitions := mirror.Topics[0].Partitions
+	if diff := cmp.Diff(&mirrormsg.PartitionExt{StateSinceMs: -1, Attempt: 3, LagMs: -1}, partitions[0].Ext); diff != "" {
+		t.Errorf("partition (-want +got)\n%s", diff)
+	}
+	if partitions[1].Ext != nil {
+		t.Errorf("partition without our tags has %+v", partitions[1].Ext)
 	}
 }
