@@ -1,0 +1,217 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// callTimeout bounds one control call, the client's own retries included.
+const callTimeout = 15 * time.Second
+
+// Timestamps that ListOffsets gives a meaning.
+const (
+	LatestOffset   int64 = -1 // the high watermark
+	EarliestOffset int64 = -2 // the log start offset
+)
+
+// Cluster asks one cluster about topics and logs. Safe for concurrent use; what it remembers is
+// the topics that were asked for.
+type Cluster struct {
+	client *kgo.Client
+	now    func() time.Time
+
+	mu        sync.Mutex
+	topics    map[string]*topicEntry
+	addresses map[int32]string
+	clusterID string
+}
+
+// topicEntry lets one caller ask while the others wait for that answer.
+type topicEntry struct {
+	mu    sync.Mutex
+	asked time.Time
+	topic Topic
+}
+
+// Topic is a topic as Metadata shows it.
+type Topic struct {
+	Name    string
+	ID      [16]byte // zero where brokers have no topic ids
+	Leaders []Leader // by partition
+}
+
+// Leader of a partition; ID -1 when there is none.
+type Leader struct{ ID, Epoch int32 }
+
+// NewCluster asks through client; now is the clock (monotonic readings are compared).
+func NewCluster(client *kgo.Client, now func() time.Time) *Cluster {
+	return &Cluster{client: client, now: now, topics: map[string]*topicEntry{}, addresses: map[int32]string{}}
+}
+
+// Client is the client that the cluster is asked through.
+func (c *Cluster) Client() *kgo.Client { return c.client }
+
+// Topic describes a topic, from memory when the cluster was asked after notBefore. The error is
+// the broker's kerr error (kerr.UnknownTopicOrPartition when there is no such topic), or of the
+// connection.
+func (c *Cluster) Topic(ctx context.Context, name string, notBefore time.Time) (Topic, error) {
+	c.mu.Lock()
+	entry := c.topics[name]
+	if entry == nil {
+		entry = &topicEntry{}
+		c.topics[name] = entry
+	}
+	c.mu.Unlock()
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	if !entry.asked.IsZero() && entry.asked.After(notBefore) {
+		return entry.topic, nil
+	}
+	asked := c.now()
+	answer, err := c.Metadata(ctx, c.client, name)
+	if err != nil {
+		return Topic{}, err
+	}
+	entry.topic, err = TopicOf(answer, name)
+	if err != nil {
+		return Topic{}, err
+	}
+	entry.asked = asked
+	return entry.topic, nil
+}
+
+// Metadata asks for one topic through the client or one of its brokers, and remembers where
+// brokers are.
+func (c *Cluster) Metadata(ctx context.Context, through kmsg.Requestor, name string) (*kmsg.MetadataResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	request := kmsg.NewPtrMetadataRequest()
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = kmsg.StringPtr(name)
+	request.Topics = append(request.Topics, topic)
+	answer, err := request.RequestWith(ctx, through)
+	if err != nil {
+		return nil, fmt.Errorf("metadata of %s: %w", name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, broker := range answer.Brokers {
+		c.addresses[broker.NodeID] = net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port)))
+	}
+	if answer.ClusterID != nil {
+		c.clusterID = *answer.ClusterID
+	}
+	return answer, nil
+}
+
+// TopicOf finds a topic in a Metadata answer; the error is the broker's kerr error for it.
+func TopicOf(answer *kmsg.MetadataResponse, name string) (Topic, error) {
+	for _, t := range answer.Topics {
+		if t.Topic == nil || *t.Topic != name {
+			continue
+		}
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return Topic{}, err
+		}
+		topic := Topic{Name: name, ID: t.TopicID, Leaders: make([]Leader, len(t.Partitions))}
+		for i := range topic.Leaders {
+			topic.Leaders[i].ID = -1
+		}
+		for _, p := range t.Partitions {
+			if int(p.Partition) < len(topic.Leaders) && p.Partition >= 0 && p.Leader >= 0 {
+				topic.Leaders[p.Partition] = Leader{ID: p.Leader, Epoch: p.LeaderEpoch}
+			}
+		}
+		return topic, nil
+	}
+	return Topic{}, kerr.UnknownTopicOrPartition
+}
+
+// Leader is the leader of a partition, or an error that says why there is none to ask.
+func (t *Topic) Leader(partition int32) (Leader, error) {
+	if int(partition) >= len(t.Leaders) {
+		return Leader{}, fmt.Errorf("%s has %d partitions and no partition %d", t.Name, len(t.Leaders), partition)
+	}
+	if t.Leaders[partition].ID < 0 {
+		return Leader{}, fmt.Errorf("%s-%d: %w", t.Name, partition, kerr.LeaderNotAvailable)
+	}
+	return t.Leaders[partition], nil
+}
+
+// Addr is the last known "host:port" of a broker.
+func (c *Cluster) Addr(broker int32) (string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	addr, ok := c.addresses[broker]
+	return addr, ok
+}
+
+// ID is the cluster id of the last Metadata answer, "" before the first one (or when the
+// cluster has none).
+func (c *Cluster) ID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clusterID
+}
+
+// ListOffset asks the leader for an offset by timestamp, read uncommitted.
+func (c *Cluster) ListOffset(ctx context.Context, leader int32, topic string, partition int32, timestamp int64) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	request := kmsg.NewPtrListOffsetsRequest()
+	request.ReplicaID = -1
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.CurrentLeaderEpoch, p.Timestamp = partition, -1, timestamp
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	request.Topics = append(request.Topics, t)
+	answer, err := request.RequestWith(ctx, c.client.Broker(int(leader)))
+	if err != nil {
+		return -1, fmt.Errorf("list offsets of %s-%d: %w", topic, partition, err)
+	}
+	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
+		return -1, fmt.Errorf("list offsets of %s-%d: the answer holds other partitions", topic, partition)
+	}
+	result := answer.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(result.ErrorCode); err != nil {
+		return -1, fmt.Errorf("list offsets of %s-%d: %w", topic, partition, err)
+	}
+	return result.Offset, nil
+}
+
+// FetchBatches reads a few batches from an offset on; the first may begin before it. The
+// result is empty at the end of the log.
+func (c *Cluster) FetchBatches(ctx context.Context, leader int32, topic Topic, partition int32, offset int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	request := kmsg.NewPtrFetchRequest()
+	request.ReplicaID, request.MaxWaitMillis, request.MinBytes, request.MaxBytes, request.SessionEpoch = -1, 0, 1, 1<<20, -1
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes = partition, offset, 64<<10
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic, t.TopicID, t.Partitions = topic.Name, topic.ID, append(t.Partitions, p)
+	request.Topics = append(request.Topics, t)
+	answer, err := request.RequestWith(ctx, c.client.Broker(int(leader)))
+	if err == nil {
+		err = kerr.ErrorForCode(answer.ErrorCode)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s-%d at offset %d: %w", topic.Name, partition, offset, err)
+	}
+	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
+		return nil, fmt.Errorf("fetch %s-%d at offset %d: the answer holds other partitions", topic.Name, partition, offset)
+	}
+	result := answer.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(result.ErrorCode); err != nil {
+		return nil, fmt.Errorf("fetch %s-%d at offset %d: %w", topic.Name, partition, offset, err)
+	}
+	return result.RecordBatches, nil
+}

@@ -1,0 +1,218 @@
+package produce
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kafka-mirror-proxy/protocol/batch"
+)
+
+// SourceLog is what Align has to know of the source partition.
+type SourceLog struct {
+	LogStart int64
+	// HighWatermark: the source holds records up to here, in open transactions too.
+	HighWatermark int64
+	// Batches reads a few batches from an offset on, as batch.Each walks them.
+	Batches func(ctx context.Context, offset int64) ([]byte, error)
+}
+
+// Expectation is what the state knows of the partition.
+type Expectation struct {
+	// FillToOffset: until the filling of the offsets below it is over, the destination holds
+	// nothing but filler; -1 when nothing is being filled.
+	FillToOffset int64
+	// HandedOverAt is the log end recorded when the topic was last handed to the users, and
+	// which it must still have; -1 when that is not asked.
+	HandedOverAt int64
+}
+
+// Start is where a partition goes on.
+type Start struct {
+	Position
+	// NextOffset is the offset of the next record from the source.
+	NextOffset int64
+	// FillFrom: offsets from here to NextOffset are filler still to be written; -1 for none.
+	FillFrom int64
+}
+
+// Align is the start algorithm of design.md section 6.1: it decides whether the mirror may
+// write to a partition, and where. Nothing may be sent unless it agreed, and it must be asked
+// again after any outcome that is not a plain success. Errors are Faults.
+func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, expect Expectation, notBefore time.Time) (Start, error) {
+	p, err := e.Position(ctx, target, notBefore)
+	if err != nil {
+		return Start{}, err
+	}
+	start := Start{Position: p, NextOffset: p.EndOffset, FillFrom: -1}
+	if fault := checkOwnEnd(target, &p, expect); fault != nil {
+		return Start{}, fault
+	}
+	if end := p.EndOffset; end > source.HighWatermark {
+		return Start{}, Faultf(Quarantined, "%s has diverged: the destination holds %d records from offset %d on that the source does not have (it ends at %d)",
+			target, end-source.HighWatermark, source.HighWatermark, source.HighWatermark)
+	}
+	onlyFiller := expect.FillToOffset >= 0 || p.EndOffset == 0
+	if onlyFiller {
+		if p.EndOffset < source.LogStart {
+			start.FillFrom, start.NextOffset = p.EndOffset, source.LogStart
+		}
+		return start, nil
+	}
+	if p.EndOffset < source.LogStart {
+		return Start{}, Faultf(Refused, "%s has a gap: the destination ends at offset %d and the source begins at %d; the records between were deleted on the source before they were copied (mirror.gap.policy=fail)",
+			target, p.EndOffset, source.LogStart)
+	}
+	if p.EndOffset == p.LogStart {
+		return start, nil // everything was deleted: nothing left to compare
+	}
+	return start, e.compareTail(ctx, target, &p, source)
+}
+
+// checkOwnEnd tells from the broker's producer state whether somebody else wrote.
+func checkOwnEnd(target Target, p *Position, expect Expectation) *Fault {
+	if expect.HandedOverAt >= 0 && p.EndOffset != expect.HandedOverAt {
+		return Faultf(Quarantined, "%s was handed over at offset %d and now ends at %d: it has been written to since, so mirroring cannot go on behind it. "+
+			"Recreate the topic, or delete these records with it, to mirror it again", target, expect.HandedOverAt, p.EndOffset)
+	}
+	switch {
+	case p.Fenced():
+		return Faultf(Quarantined, "%s was handed over and closed to the mirror by a marker (log end %d); recreate the topic to mirror it again", target, p.EndOffset)
+	case p.Producer == nil || p.InSequence():
+		return nil
+	}
+	return Faultf(Quarantined, "%s ends at offset %d but the mirror's last record there has sequence %d instead of %d: something other than the mirror wrote to the topic. "+
+		"Compare with the source, then recreate the topic or remove it from the mirror", target, p.EndOffset, p.Producer.LastSequence, SequenceOf(p.EndOffset-1))
+}
+
+// compareTail reads the last batch of the destination: its header must say that the mirror
+// wrote it where it stands, and its records must be the source's, as far as the source still
+// has them (a source that lost its tail and went on holds others).
+func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, source SourceLog) error {
+	last, err := e.lastBatch(ctx, target, p)
+	if err != nil {
+		return Because(Retry, err, "read the last batch of %s", target)
+	}
+	if last == nil {
+		return Faultf(Retry, "read the last batch of %s: nothing at offset %d", target, p.EndOffset-1)
+	}
+	switch base := last.BaseOffset(); {
+	case last.ProducerID() != target.ProducerID() || last.ProducerEpoch() != 0 || last.Control():
+		return Faultf(Quarantined, "the batch of offsets %d to %d of %s was not written by the mirror. Compare with the source, then recreate the topic or remove it from the mirror",
+			base, last.LastOffset(), target)
+	case last.BaseSequence() != SequenceOf(base):
+		return Faultf(Quarantined, "the batch at offset %d of %s belongs to source offset %d (modulo 2^31): something other than the mirror wrote to the topic. Compare with the source, then recreate the topic or remove it from the mirror",
+			base, target, last.BaseSequence())
+	case last.LastOffset() < source.LogStart:
+		return nil // the source has deleted them
+	}
+	from := max(last.BaseOffset(), source.LogStart)
+	ours, err := source.Batches(ctx, from)
+	if err != nil {
+		return Because(Retry, err, "read the source of %s at offset %d", target, from)
+	}
+	if different, err := firstDifference(last, ours, from); err != nil {
+		return Because(Retry, err, "compare %s with its source", target)
+	} else if different >= 0 {
+		return Faultf(Quarantined, "%s has diverged: the record at offset %d is not the source's; the destination holds %d records from there on",
+			target, different, p.EndOffset-different)
+	}
+	return nil
+}
+
+// lastBatch reads the batch that ends at the log end.
+func (e *Engine) lastBatch(ctx context.Context, target Target, p *Position) (batch.Batch, error) {
+	topic, err := e.cluster.Topic(ctx, target.Topic, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	blob, err := e.cluster.FetchBatches(ctx, p.Leader.ID, topic, target.Partition, p.EndOffset-1)
+	if err != nil {
+		return nil, err
+	}
+	var last batch.Batch
+	_, err = batch.Each(blob, func(b batch.Batch) error {
+		if b.Magic() == 2 && b.BaseOffset() < p.EndOffset {
+			last = b
+		}
+		return nil
+	})
+	return last, err
+}
+
+// compareLimitBytes bounds what a batch may decompress to when its records are compared.
+const compareLimitBytes = 64 << 20
+
+// firstDifference is the lowest offset from from on at which both sides hold a record and the
+// records are not the same; -1 when there is none.
+func firstDifference(destination batch.Batch, source []byte, from int64) (int64, error) {
+	var same bool
+	_, err := batch.Each(source, func(b batch.Batch) error {
+		if b.Magic() == 2 && b.BaseOffset() == destination.BaseOffset() {
+			same = len(b) == len(destination) && bytes.Equal(b[batch.HeaderLen:], destination[batch.HeaderLen:]) &&
+				b.BaseTimestamp() == destination.BaseTimestamp() && b.LogAppendTime() == destination.LogAppendTime()
+			return errEnough
+		}
+		return nil
+	})
+	if same || err != nil && !errors.Is(err, errEnough) {
+		return -1, ignoreEnough(err)
+	}
+	here, err := recordsFrom(destination, from)
+	if err != nil {
+		return -1, err
+	}
+	there := map[int64]string{}
+	_, err = batch.Each(source, func(b batch.Batch) error {
+		if b.Magic() == 2 && (b.Control() || b.BaseOffset() > destination.LastOffset()) {
+			return nil
+		}
+		records, err := recordsFrom(b, from)
+		for offset, record := range records {
+			there[offset] = record
+		}
+		return err
+	})
+	if err != nil {
+		return -1, err
+	}
+	for offset := from; offset <= destination.LastOffset(); offset++ {
+		record, ok := there[offset]
+		if other, both := here[offset]; ok && both && other != record {
+			return offset, nil
+		}
+	}
+	return -1, nil
+}
+
+var errEnough = errors.New("enough")
+
+func ignoreEnough(err error) error {
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// recordsFrom gives the records of a batch in a form that can be compared.
+func recordsFrom(b batch.Batch, from int64) (map[int64]string, error) {
+	coder, err := batch.NewCoder(batch.CoderConfig{LimitBytes: compareLimitBytes})
+	if err != nil {
+		return nil, err
+	}
+	records := map[int64]string{}
+	err = coder.Records(b, func(r *batch.Record) error {
+		if r.Offset < from {
+			return nil
+		}
+		text := fmt.Sprintf("%d %t %q %t %q", r.Timestamp, r.Key == nil, r.Key, r.Value == nil, r.Value)
+		for key, value := range r.Headers() {
+			text += fmt.Sprintf(" %q %t %q", key, value == nil, value)
+		}
+		records[r.Offset] = text
+		return nil
+	})
+	return records, err
+}

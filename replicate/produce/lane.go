@@ -1,0 +1,252 @@
+package produce
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// lane is one connection to one broker and the streams that go over it, always the same ones,
+// so that order within a partition is order on a connection. One goroutine (run) owns the
+// connection; streams line up from any goroutine.
+type lane struct {
+	engine *Engine
+	broker int32
+
+	mu    sync.Mutex
+	ready []*Stream // in line; a stream stands in it once
+	wake  chan struct{}
+
+	// Of run.
+	wire    *wire
+	picks   []pick
+	request *kmsg.ProduceRequest
+}
+
+// pick is a batch in the request at hand.
+type pick struct {
+	stream *Stream
+	batch  Batch
+	done   bool
+}
+
+func newLane(e *Engine, broker int32) *lane {
+	return &lane{engine: e, broker: broker, wake: make(chan struct{}, 1), request: kmsg.NewPtrProduceRequest()}
+}
+
+// line puts a stream in line.
+func (l *lane) line(s *Stream) {
+	l.mu.Lock()
+	l.ready = append(l.ready, s)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default: // a token is there already
+	}
+}
+
+// run sends until ctx ends; then streams that are still in line are told so.
+func (l *lane) run(ctx context.Context) {
+	defer l.disconnect()
+	for {
+		select {
+		case <-l.wake:
+			for ctx.Err() == nil && l.pickBatches() {
+				l.exchange(ctx)
+			}
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			for l.pickBatches() {
+				l.untakeAll(Because(Retry, ctx.Err(), "the connection to broker %d is being closed", l.broker))
+			}
+			return
+		}
+	}
+}
+
+// pickBatches takes the head batch of each stream in line, as many as go in one request. What
+// does not fit stays in line.
+func (l *lane) pickBatches() bool {
+	l.picks = l.picks[:0]
+	size, now := 0, l.engine.cfg.Now()
+	for size < l.engine.cfg.RequestBytes && len(l.picks) < maxPicks {
+		s := l.nextInLine()
+		if s == nil {
+			break
+		}
+		if b, ok := s.take(now, l.engine.cfg.CheckToSend); ok {
+			l.picks = append(l.picks, pick{stream: s, batch: b})
+			size += len(b.Bytes)
+		}
+	}
+	return len(l.picks) > 0
+}
+
+func (l *lane) nextInLine() *Stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.ready) == 0 {
+		return nil
+	}
+	s := l.ready[0]
+	l.ready[0] = nil
+	if l.ready = l.ready[1:]; len(l.ready) == 0 {
+		l.ready = nil
+	}
+	return s
+}
+
+// exchange sends the picked batches and waits for what became of them.
+func (l *lane) exchange(ctx context.Context) {
+	deadline := l.engine.cfg.Now().Add(l.engine.cfg.RequestTimeout + answerSlack)
+	if err := l.connect(ctx, deadline); err != nil {
+		l.untakeAll(Because(Retry, err, "produce to broker %d", l.broker))
+		return
+	}
+	l.fillRequest()
+	// Right before the write: from here on only this thread's time to the system call separates
+	// the check from the bytes.
+	if !l.engine.cfg.Lease() {
+		l.untakeAll(Faultf(LostLease, "this process does not own the mirrors any more"))
+		return
+	}
+	begun, err := l.wire.send(l.request, deadline)
+	l.forgetRecords()
+	answer := l.request.ResponseKind().(*kmsg.ProduceResponse)
+	if err == nil {
+		err = l.wire.receive(answer)
+	}
+	if err != nil {
+		l.disconnect()
+		if !begun {
+			l.untakeAll(Because(Retry, err, "produce to broker %d", l.broker))
+			return
+		}
+		for i := range l.picks {
+			l.failAmbiguous(&l.picks[i], err)
+		}
+		return
+	}
+	l.settle(answer)
+}
+
+func (l *lane) failAmbiguous(p *pick, err error) {
+	fault := Because(Ambiguous, err, "produce to %s: no answer from broker %d for the batch at offset %d", p.stream.cfg.Target, l.broker, p.batch.BaseOffset)
+	fault.BeginOffset = p.batch.BaseOffset
+	p.stream.failed(fault)
+}
+
+func (l *lane) untakeAll(fault *Fault) {
+	for _, p := range l.picks {
+		p.stream.untake(fault)
+	}
+}
+
+func (l *lane) connect(ctx context.Context, deadline time.Time) error {
+	if l.wire != nil {
+		return nil
+	}
+	addr, ok := l.engine.cluster.Addr(l.broker)
+	if !ok {
+		return errors.New("its address is not known")
+	}
+	w, err := openWire(ctx, l.engine.cfg.Dial, addr, deadline)
+	if err != nil {
+		return err
+	}
+	l.wire = w
+	return nil
+}
+
+func (l *lane) disconnect() {
+	if l.wire != nil {
+		l.wire.close()
+		l.wire = nil
+	}
+}
+
+// fillRequest lays the picks out by topic. The request and its slices are reused.
+func (l *lane) fillRequest() {
+	r := l.request
+	r.Version, r.Acks, r.TimeoutMillis = l.wire.produceVersion, -1, int32(l.engine.cfg.RequestTimeout.Milliseconds())
+	r.Topics = r.Topics[:0]
+	for _, p := range l.picks {
+		t := l.requestTopic(p.stream.cfg.Target)
+		partition := kmsg.NewProduceRequestTopicPartition()
+		partition.Partition, partition.Records = p.stream.cfg.Target.Partition, p.batch.Bytes
+		t.Partitions = append(t.Partitions, partition)
+	}
+}
+
+// forgetRecords lets go of the batches, which have been copied into the frame: the request is
+// kept for the next turn, and a batch keeps a whole fetch answer in memory.
+func (l *lane) forgetRecords() {
+	for i := range l.request.Topics {
+		clear(l.request.Topics[i].Partitions)
+	}
+}
+
+func (l *lane) requestTopic(target Target) *kmsg.ProduceRequestTopic {
+	topics := l.request.Topics
+	for i := len(topics) - 1; i >= 0; i-- {
+		if topics[i].TopicID == target.TopicID && topics[i].Topic == target.Topic {
+			return &topics[i]
+		}
+	}
+	if len(topics) < cap(topics) { // keep the memory of its partitions
+		topics = topics[:len(topics)+1]
+	} else {
+		topics = append(topics, kmsg.NewProduceRequestTopic())
+	}
+	t := &topics[len(topics)-1]
+	t.Topic, t.TopicID, t.Partitions = target.Topic, target.TopicID, t.Partitions[:0]
+	l.request.Topics = topics
+	return t
+}
+
+// settle tells each stream what the broker answered for its batch.
+func (l *lane) settle(answer *kmsg.ProduceResponse) {
+	now := l.engine.cfg.Now()
+	cursor := 0 // brokers answer in the order of the request, or nearly so
+	for ti := range answer.Topics {
+		t := &answer.Topics[ti]
+		for pi := range t.Partitions {
+			p := l.findPick(&cursor, t, t.Partitions[pi].Partition, answer.Version)
+			if p == nil {
+				continue // nothing that was asked
+			}
+			p.done = true
+			if fault := verdict(p.stream.cfg.Target, p.batch, &t.Partitions[pi]); fault != nil {
+				p.stream.failed(fault)
+			} else {
+				p.stream.appended(now)
+			}
+		}
+	}
+	for i := range l.picks {
+		if p := &l.picks[i]; !p.done {
+			l.failAmbiguous(p, errors.New("the answer leaves it out"))
+		}
+	}
+}
+
+func (l *lane) findPick(cursor *int, t *kmsg.ProduceResponseTopic, partition int32, version int16) *pick {
+	for i := range l.picks {
+		at := (*cursor + i) % len(l.picks)
+		p := &l.picks[at]
+		target := &p.stream.cfg.Target
+		sameTopic := target.TopicID == t.TopicID
+		if version < 13 {
+			sameTopic = target.Topic == t.Topic
+		}
+		if sameTopic && target.Partition == partition && !p.done {
+			*cursor = at + 1
+			return p
+		}
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package produce
+
+import (
+	"sync"
+	"time"
+)
+
+// Batch is one batch on its way: bytes ready for Produce, and the offsets it takes up.
+type Batch struct {
+	Bytes      []byte
+	BaseOffset int64
+	Count      int32
+	// Release is called once when the bytes are not needed any more; may be nil.
+	Release func()
+}
+
+// StreamConfig sets up a Stream.
+type StreamConfig struct {
+	Target Target
+	// StartOffset is where the destination's log ends, as Align found at CheckedAt.
+	StartOffset int64
+	CheckedAt   time.Time
+	// ReservedOffset: no batch that begins at or beyond it is sent (see Reserve).
+	ReservedOffset int64
+	// Leader is the broker that Align asked.
+	Leader int32
+	// OnAppend is called, on the connection's goroutine, with the new end of the destination's
+	// log after each append. It must not block.
+	OnAppend func(end int64)
+}
+
+// Stream writes one partition from an aligned offset on. Push, Reserve and Close may be called
+// from any goroutine; batches must be pushed in order by one. Its lane takes batches from it.
+// It ends with its first Fault, or with Close.
+type Stream struct {
+	cfg    StreamConfig
+	lane   *lane
+	events chan struct{}
+
+	mu          sync.Mutex
+	queue       fifo // sent in this order; the head may be in flight
+	queuedBytes int
+	next        int64 // base offset of the head: the end of the destination's log
+	pushed      int64 // base offset of the next Push
+	reserved    int64
+	checkedAt   time.Time // when next was last known to be the end of the log
+	queuedUp    bool      // it stands in its lane's line
+	inFlight    bool
+	waiting     bool // the head waits for a reservation
+	ended       bool
+	fault       *Fault
+	idle        chan struct{} // closed when it has ended and nothing is in flight
+	onSpace     func()
+}
+
+func newStream(cfg StreamConfig, l *lane) *Stream {
+	return &Stream{
+		cfg: cfg, lane: l, events: make(chan struct{}, 1), idle: make(chan struct{}),
+		next: cfg.StartOffset, pushed: cfg.StartOffset, reserved: cfg.ReservedOffset, checkedAt: cfg.CheckedAt,
+	}
+}
+
+// Events holds a token after an append, when a reservation is wanted, and at the end.
+func (s *Stream) Events() <-chan struct{} { return s.events }
+
+func (s *Stream) signal() {
+	select {
+	case s.events <- struct{}{}:
+	default: // a token is there already
+	}
+}
+
+// Push takes over a batch, which must follow the last one. A stream that has ended releases it.
+func (s *Stream) Push(b Batch) {
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		release(b)
+		return
+	}
+	if b.BaseOffset != s.pushed || b.Count <= 0 {
+		// A mistake in this process, but one that must never reach the log.
+		released := s.end(Faultf(Quarantined, "a batch of %d records at offset %d was about to be written where offset %d comes next", b.Count, b.BaseOffset, s.pushed))
+		s.mu.Unlock()
+		release(b)
+		release(released...)
+		return
+	}
+	s.queue.push(b)
+	s.queuedBytes += len(b.Bytes)
+	s.pushed += int64(b.Count)
+	s.lineUp()
+	s.mu.Unlock()
+}
+
+// lineUp puts the stream in its lane's line when it has something to send. Called with mu held.
+func (s *Stream) lineUp() {
+	if s.ended || s.inFlight || s.queuedUp || s.queue.len() == 0 {
+		return
+	}
+	if s.next >= s.reserved {
+		s.waiting = true
+		s.signal()
+		return
+	}
+	s.queuedUp = true
+	s.lane.line(s)
+}
+
+// QueuedBytes is what was pushed and is not acknowledged yet.
+func (s *Stream) QueuedBytes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queuedBytes
+}
+
+// OnSpace has fn called after each append. It must not block or call the stream.
+func (s *Stream) OnSpace(fn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onSpace = fn
+}
+
+// Status is how far the stream has come: the end of the destination's log, and the first
+// Fault, nil while there is none.
+func (s *Stream) Status() (end, reserved int64, waiting bool, fault *Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next, s.reserved, s.waiting, s.fault
+}
+
+// Reserve lets batches go out that begin below offset, once that is recorded in the state.
+func (s *Stream) Reserve(offset int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reserved = max(s.reserved, offset)
+	s.waiting = false
+	s.lineUp()
+}
+
+// Close ends the stream: what is not sent yet is dropped. Idle tells when nothing is in flight.
+func (s *Stream) Close() {
+	s.mu.Lock()
+	released := s.end(nil)
+	s.mu.Unlock()
+	release(released...)
+}
+
+// Idle is closed when the stream has ended and every request of it was answered, or its
+// connection closed.
+func (s *Stream) Idle() <-chan struct{} { return s.idle }
+
+// end drops what is not in flight and returns it for release. Called with mu held.
+func (s *Stream) end(fault *Fault) []Batch {
+	if s.fault == nil {
+		s.fault = fault
+	}
+	if s.ended {
+		return nil
+	}
+	s.ended = true
+	kept := 0
+	if s.inFlight {
+		kept = 1
+	} else {
+		close(s.idle)
+	}
+	dropped := s.queue.cut(kept)
+	s.queuedBytes = 0
+	s.signal()
+	return dropped
+}
+
+// take hands the head batch to the lane. ok is false when there is nothing to send now.
+func (s *Stream) take(now time.Time, maxAge time.Duration) (b Batch, ok bool) {
+	s.mu.Lock()
+	s.queuedUp = false
+	if s.ended || s.queue.len() == 0 || s.next >= s.reserved {
+		s.lineUp() // notes that it waits for a reservation
+		s.mu.Unlock()
+		return Batch{}, false
+	}
+	if age := now.Sub(s.checkedAt); age > maxAge {
+		// The broker may have forgotten the producer meanwhile: its end has to be looked at again.
+		released := s.end(Faultf(Retry, "the end of %s was read %v ago", s.cfg.Target, age.Round(time.Second)))
+		s.mu.Unlock()
+		release(released...)
+		return Batch{}, false
+	}
+	s.inFlight = true
+	b = s.queue.head()
+	s.mu.Unlock()
+	return b, true
+}
+
+// untake takes back a batch of which no byte was sent.
+func (s *Stream) untake(fault *Fault) { s.settle(fault, time.Time{}) }
+
+// appended notes that the batch in flight stands at its offset.
+func (s *Stream) appended(at time.Time) { s.settle(nil, at) }
+
+// failed notes what became of the batch in flight instead.
+func (s *Stream) failed(fault *Fault) { s.settle(fault, time.Time{}) }
+
+func (s *Stream) settle(fault *Fault, at time.Time) {
+	s.mu.Lock()
+	s.inFlight = false
+	b := s.queue.pop()
+	if fault == nil {
+		s.next += int64(b.Count)
+		s.checkedAt = at
+	}
+	var dropped []Batch
+	switch {
+	case s.ended: // Close was waiting for this answer
+		if s.fault == nil {
+			s.fault = fault
+		}
+		close(s.idle)
+		s.signal()
+	case fault != nil:
+		dropped = s.end(fault)
+	default:
+		s.queuedBytes -= len(b.Bytes)
+		s.lineUp()
+		s.signal()
+	}
+	end, onSpace := s.next, s.onSpace
+	s.mu.Unlock()
+	release(b)
+	release(dropped...)
+	if fault == nil && s.cfg.OnAppend != nil {
+		s.cfg.OnAppend(end)
+	}
+	if onSpace != nil {
+		onSpace()
+	}
+}
+
+func release(batches ...Batch) {
+	for _, b := range batches {
+		if b.Release != nil {
+			b.Release()
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package produce
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// verdict judges a broker's answer for one batch; nil means that it stands at its offset.
+func verdict(target Target, b Batch, answer *kmsg.ProduceResponseTopicPartition) *Fault {
+	last := b.BaseOffset + int64(b.Count) - 1
+	if answer.ErrorCode == 0 {
+		if answer.BaseOffset == b.BaseOffset {
+			return nil
+		}
+		return Faultf(Quarantined, "%s: the batch of source offsets %d to %d was appended at offset %d: something other than the mirror wrote to the topic. "+
+			"Compare with the source, then recreate the topic or remove it from the mirror", target, b.BaseOffset, last, answer.BaseOffset)
+	}
+	err := kerr.ErrorForCode(answer.ErrorCode)
+	detail := ""
+	if answer.ErrorMessage != nil {
+		detail = " (" + *answer.ErrorMessage + ")"
+	}
+	where := "produce to " + target.String()
+	switch err {
+	case kerr.MessageTooLarge, kerr.RecordListTooLarge:
+		return Because(Refused, err, "%s: the batch at offset %d has %d bytes, more than the topic's max.message.bytes on the destination allows", where, b.BaseOffset, len(b.Bytes))
+	case kerr.OutOfOrderSequenceNumber, kerr.InvalidProducerEpoch, kerr.DuplicateSequenceNumber, kerr.UnknownProducerID:
+		// Somebody else was here, or the log is not where we thought: Align finds out.
+		return Because(Retry, err, "%s: the batch at offset %d is not in sequence", where, b.BaseOffset)
+	case kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID, kerr.LeaderNotAvailable, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch,
+		kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend, kerr.RequestTimedOut, kerr.KafkaStorageError, kerr.ReplicaNotAvailable, kerr.NetworkException,
+		kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.CorruptMessage, kerr.ThrottlingQuotaExceeded:
+		// The broker has answered: nothing of this batch can still come. With "after append" and
+		// "timed out" it stands in the leader's log, which Align sees.
+		return Because(Retry, err, "%s: the batch at offset %d", where, b.BaseOffset)
+	}
+	return Because(Refused, err, "%s: the broker refuses the batch of offsets %d to %d%s", where, b.BaseOffset, last, detail)
+}
