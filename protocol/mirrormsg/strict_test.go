@@ -219,7 +219,7 @@ func refuse(t interface{ Errorf(string, ...any) }, key int16, body []byte) {
 func TestMissingExtensionsReadAsUnknown(t *testing.T) {
 	partition := strings.Repeat("\x00", 28) + "\x07FAILED"
 	attempt := "\x95\x4e\x04\x00\x00\x00\x03" // tag 10005
-	mirrorLastError := "\x94\x4e\x02\x02l"      // tag 10004
+	mirrorLastError := "\x94\x4e\x02\x02l"    // tag 10004
 	body := strings.Repeat("\x00", 7) + "\x02" + "\x00\x00\x02m" + "\x02\x02t" +
 		"\x03" + partition + "\x01" + attempt + partition + "\x00" + "\x00" + "\x01" + mirrorLastError + "\x00"
 	var resp mirrormsg.DescribeMirrorsResponse
