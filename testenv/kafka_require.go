@@ -13,7 +13,8 @@ import (
 const requireEnv = "KMP_REQUIRE_KAFKA"
 
 // skipLoudly skips a test that needs something this machine lacks, or fails it when
-// KMP_REQUIRE_KAFKA=1. go test hides the text of skipped tests, so it also goes to standard error.
+// KMP_REQUIRE_KAFKA=1. The text also goes to standard error, for runs that filter what tests
+// log; a passing go test without -v shows neither, which is why CI must set the variable.
 func skipLoudly(tb testing.TB, what string, reason error) {
 	tb.Helper()
 	if os.Getenv(requireEnv) == "1" {
