@@ -60,8 +60,7 @@ func (c *clusters) Source(_ context.Context, m *state.Mirror) (*kgo.Client, erro
 	return client, nil
 }
 
-// CheckConfigs says what is wrong with the configs of a mirror's source. References are not resolved: what they name
-// may come later.
+// CheckConfigs says what is wrong with the configs of a mirror's source, references that cannot be resolved included.
 func (c *clusters) CheckConfigs(configs map[string]string) error {
 	_, _, err := connect.Parse(configs, c.resolve)
 	return err

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -12,10 +13,11 @@ import (
 	"kafka-mirror-proxy/mirrorapi"
 )
 
-// World is what the program may read besides its arguments. Tests give their own.
+// World is what the program reads and writes besides its arguments. Tests give their own.
 type World struct {
 	ReadFile  func(path string) ([]byte, error)
 	LookupEnv func(name string) (string, bool)
+	Err       io.Writer // the log
 }
 
 // secrets seals what is stored and turns stored values into what a connection needs.

@@ -50,6 +50,7 @@ func newClient(ctx context.Context, env Env, o *options) (*client, error) {
 		if err != nil {
 			return nil, err
 		}
+		configs["bootstrap.servers"] = strings.Join(o.bootstrapServers, ",") // the flag's, whatever the file has
 		more, err := env.ClientOptions(configs)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.commandConfig, err)
