@@ -214,6 +214,12 @@ func (q *queue) abandon() (unanswered bool) {
 	return q.tokens > 0
 }
 
+func (q *queue) unanswered() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.tokens > 0
+}
+
 // cut takes back the youngest entry: its request was cut off, no broker will ever see it whole.
 func (q *queue) cut() enforce.Token {
 	q.mu.Lock()

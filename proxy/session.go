@@ -111,6 +111,9 @@ func (s *Session) CutRequest() enforce.Token { return s.queue.cut() }
 // produce is still unanswered; if none is, nothing more needs to be read from the broker.
 func (s *Session) Abandon() (unanswered bool) { return s.queue.abandon() }
 
+// Unanswered says whether a produce waits for its answer.
+func (s *Session) Unanswered() bool { return s.queue.unanswered() }
+
 // Die returns the tokens of produces whose answers never came. Both halves must have ended.
 func (s *Session) Die() []enforce.Token { return s.queue.die() }
 
