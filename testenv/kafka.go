@@ -98,7 +98,15 @@ func (k *Kafka) startAll(ctx context.Context) error {
 	if err := formatting.Wait(); err != nil {
 		return err
 	}
+	return k.run(ctx)
+}
+
+// run starts the nodes that do not run and waits for the whole cluster.
+func (k *Kafka) run(ctx context.Context) error {
 	for _, b := range k.brokers {
+		if b.process != nil && b.process.alive() {
+			continue
+		}
 		if err := b.start(); err != nil {
 			return err
 		}
@@ -165,8 +173,8 @@ func (k *Kafka) Suspend(id int32) error { return k.broker(id).suspend() }
 // Resume lets a suspended node go on.
 func (k *Kafka) Resume(id int32) error { return k.broker(id).resume() }
 
-// Restart starts a node that has ended, on its old ports and data, and returns when it
-// answers and knows of every running node.
+// Restart starts a node that has ended, on its old ports and data, and returns when it is in
+// service. It needs a majority of the nodes, itself included, to run; see RestartAll.
 func (k *Kafka) Restart(ctx context.Context, id int32) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -177,13 +185,14 @@ func (k *Kafka) Restart(ctx context.Context, id int32) error {
 	if err := b.start(); err != nil {
 		return err
 	}
-	running := 0
-	for _, other := range k.brokers {
-		if other.process.alive() {
-			running++
-		}
-	}
-	return b.awaitCluster(ctx, running)
+	return b.awaitCluster(ctx, 1)
+}
+
+// RestartAll starts every node that has ended, and returns when all nodes know of each other.
+func (k *Kafka) RestartAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return k.run(ctx)
 }
 
 // Tool runs a Java tool of Kafka, such as org.apache.kafka.tools.TopicCommand, with the class

@@ -117,6 +117,18 @@ func TestThreeBrokers(t *testing.T) {
 	}
 	t.Logf("restarted in %v", time.Since(began))
 	consume(t, k, "replicated", 100)
+
+	for _, id := range k.NodeIDs() {
+		if err := k.Kill(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began = time.Now()
+	if err := k.RestartAll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("restarted all in %v", time.Since(began))
+	consume(t, k, "replicated", 100)
 }
 
 func TestFailedStartKeepsTheLog(t *testing.T) {
