@@ -3,6 +3,7 @@ package batch
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,8 +123,15 @@ func TestValidateRefuses(t *testing.T) {
 			return b
 		},
 	} {
-		if err := Validate(damage(append([]byte(nil), good...))); !errors.Is(err, ErrCorrupt) {
+		bad := damage(append([]byte(nil), good...))
+		if err := Validate(bad); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
+		}
+		if !strings.HasPrefix(name, "damaged") && len(bad) > HeaderLen { // not by the CRC alone
+			putCRC(bad, recompute(bad))
+			if err := Validate(bad); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s, with a right CRC: %v", name, err)
+			}
 		}
 	}
 	if err := Validate(spec{base: 5, last: 9}.encode(t)); err != nil {

@@ -42,7 +42,7 @@ type Coder struct {
 	unzstd *zstd.Decoder
 
 	sink   bytes.Buffer
-	gzips  map[int]*gzip.Writer // by level, two at most
+	gzip   *gzip.Writer
 	lz4    *lz4.Writer
 	zstd   *zstd.Encoder
 	open   assembly // state of Reencode
@@ -54,7 +54,7 @@ func NewCoder(cfg CoderConfig) (*Coder, error) {
 	if cfg.LimitBytes < MinLimitBytes {
 		return nil, fmt.Errorf("batch coder: limit of %d bytes is below %d", cfg.LimitBytes, MinLimitBytes)
 	}
-	c := &Coder{limitBytes: cfg.LimitBytes, unlz4: lz4.NewReader(nil), lz4: lz4.NewWriter(nil)}
+	c := &Coder{limitBytes: cfg.LimitBytes, unlz4: lz4.NewReader(nil), gzip: gzip.NewWriter(nil), lz4: lz4.NewWriter(nil)}
 	var err error
 	// The output is bounded by the capacity it is given, so that the other
 	// bound can let a large window be declared over little data.
@@ -248,7 +248,15 @@ func (c *Coder) compress(out []byte, codec Codec, in []byte) ([]byte, error) {
 	case CodecNone:
 		return append(out, in...), nil
 	case CodecGzip:
-		return c.gzip(out, in, gzip.DefaultCompression)
+		c.sink.Reset()
+		c.gzip.Reset(&c.sink)
+		if _, err := c.gzip.Write(in); err != nil {
+			return nil, fmt.Errorf("compress with gzip: %w", err)
+		}
+		if err := c.gzip.Close(); err != nil {
+			return nil, fmt.Errorf("compress with gzip: %w", err)
+		}
+		return append(out, c.sink.Bytes()...), nil
 	case CodecLz4:
 		c.sink.Reset()
 		c.lz4.Reset(&c.sink)
@@ -276,28 +284,4 @@ func (c *Coder) compress(out []byte, codec Codec, in []byte) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("compress: unknown codec %d", codec)
 	}
-}
-
-// gzip works on a zero Coder too.
-func (c *Coder) gzip(out, in []byte, level int) ([]byte, error) {
-	w := c.gzips[level]
-	if w == nil {
-		var err error
-		if w, err = gzip.NewWriterLevel(nil, level); err != nil {
-			return nil, fmt.Errorf("compress with gzip: %w", err)
-		}
-		if c.gzips == nil {
-			c.gzips = make(map[int]*gzip.Writer, 2)
-		}
-		c.gzips[level] = w
-	}
-	c.sink.Reset()
-	w.Reset(&c.sink)
-	if _, err := w.Write(in); err != nil {
-		return nil, fmt.Errorf("compress with gzip: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("compress with gzip: %w", err)
-	}
-	return append(out, c.sink.Bytes()...), nil
 }

@@ -2,8 +2,11 @@ package batch
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/klauspost/compress/s2"
@@ -49,19 +52,29 @@ func TestCompressIsReadByKgoAndUs(t *testing.T) {
 func TestDecompressStopsAtTheLimit(t *testing.T) {
 	c := newCoder(t)
 	bomb := make([]byte, 3<<20)
+	bombs := map[string]struct {
+		codec  Codec
+		packed []byte
+	}{"xerial": {CodecSnappy, xerial(bomb, 32<<10)}}
 	for _, codec := range codecs[1:] {
-		packed := kgoCompress(t, codec, bomb)
+		bombs[fmt.Sprint("codec ", codec)] = struct {
+			codec  Codec
+			packed []byte
+		}{codec, kgoCompress(t, codec, bomb)}
+	}
+	for name, tc := range bombs {
+		codec, packed := tc.codec, tc.packed
 		if _, err := c.decompress(nil, codec, packed, len(bomb)); err != nil {
-			t.Errorf("codec %d: exactly the limit: %v", codec, err)
+			t.Errorf("%s: exactly the limit: %v", name, err)
 		}
 		for _, limit := range []int{len(bomb) - 1, 100 << 10, 1} {
 			if _, err := c.decompress(nil, codec, packed, limit); !errors.Is(err, ErrTooLarge) {
-				t.Errorf("codec %d: limit %d: %v", codec, limit, err)
+				t.Errorf("%s: limit %d: %v", name, limit, err)
 			}
 		}
 		// A limit met must not spoil the next batch.
 		if _, err := c.decompress(nil, codec, kgoCompress(t, codec, []byte("small")), 5); err != nil {
-			t.Errorf("codec %d: after a bomb: %v", codec, err)
+			t.Errorf("%s: after a bomb: %v", name, err)
 		}
 	}
 }
@@ -86,7 +99,7 @@ func TestDecompressReadsWhatOthersWrite(t *testing.T) {
 		packed []byte
 	}{
 		"one bare snappy block (librdkafka)": {CodecSnappy, s2.EncodeSnappy(nil, plain)},
-		"xerial blocks (Java)":               {CodecSnappy, kgoCompress(t, CodecSnappy, plain)},
+		"xerial blocks (Java)":               {CodecSnappy, xerial(plain, 40_000)},
 		"two gzip members":                   {CodecGzip, append(kgoCompress(t, CodecGzip, plain[:7]), kgoCompress(t, CodecGzip, plain[7:])...)},
 		"lz4 with checksums and length":      {CodecLz4, lz4With(t, plain, lz4.BlockSizeOption(lz4.Block4Mb), lz4.ChecksumOption(true), lz4.BlockChecksumOption(true), lz4.SizeOption(100_000))},
 		"zstd stream, window of level 22":    {CodecZstd, zstdStream(t, plain, 128<<20)},
@@ -94,6 +107,23 @@ func TestDecompressReadsWhatOthersWrite(t *testing.T) {
 		if got, err := c.decompress(nil, tc.codec, tc.packed, len(plain)); err != nil || !bytes.Equal(got, plain) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
+	}
+}
+
+// xerial frames snappy blocks as snappy-java does.
+func xerial(plain []byte, blockBytes int) []byte {
+	out := []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1}
+	for part := range slices.Chunk(plain, blockBytes) {
+		block := s2.EncodeSnappy(nil, part)
+		out = append(binary.BigEndian.AppendUint32(out, uint32(len(block))), block...)
+	}
+	return out
+}
+
+func TestXerialIsWhatJavaWrites(t *testing.T) {
+	plain := mixed(100_000)
+	if got, err := newCoder(t).compress(nil, CodecSnappy, plain); err != nil || !bytes.Equal(got, xerial(plain, 32<<10)) {
+		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }
 

@@ -49,17 +49,18 @@ func NewFillerMaker(cfg FillerMakerConfig) (*FillerMaker, error) {
 
 // Append appends a batch of n filler records, all with one timestamp in ms (-1
 // is none), ready for Produce: base offset 0, leader epoch -1. n is 1 to
-// MaxFillerRecords. There are never more records than compressed bytes, as
-// sarama takes a denser batch for a partial one and fetches it for ever.
+// MaxFillerRecords. Gzip needs about 1.4 bytes a record; no codec that gets
+// below 1 will do, as sarama takes a batch of more records than bytes for a
+// partial one and fetches it for ever.
 func (m *FillerMaker) Append(out []byte, n int32, timestampMs, producerID int64, epoch int16, baseSequence int32) ([]byte, error) {
 	if n < 1 || n > MaxFillerRecords {
 		return out, fmt.Errorf("filler batch of %d records: not within 1 and %d", n, MaxFillerRecords)
 	}
 	payload, ok := m.payloads.Get(n)
 	if !ok {
-		var c Coder // a fresh one, so that no lock is held while compressing
+		c := Coder{gzip: gzip.NewWriter(nil)} // its own, so that no lock is held while compressing
 		var err error
-		if payload, err = c.gzipFilled(nil, appendFiller(nil, 0, n, 0), n); err != nil {
+		if payload, err = c.compress(nil, CodecGzip, appendFiller(nil, 0, n, 0)); err != nil {
 			return out, fmt.Errorf("filler batch of %d records: %w", n, err)
 		}
 		m.payloads.Add(n, bytes.Clone(payload)) // without the slack of append
@@ -82,17 +83,6 @@ func appendFiller(records []byte, offsetDelta, n int32, timestampDelta int64) []
 		records = appendRecord(records, &r, timestampDelta, offsetDelta+i)
 	}
 	return records
-}
-
-// gzipFilled compresses the records of a batch that carries filler, to no
-// fewer bytes than there are records.
-func (c *Coder) gzipFilled(out, records []byte, count int32) ([]byte, error) {
-	start := len(out)
-	out, err := c.gzip(out, records, gzip.DefaultCompression)
-	if err == nil && len(out)-start < int(count) {
-		out, err = c.gzip(out[:start], records, gzip.NoCompression)
-	}
-	return out, err
 }
 
 func isFiller(r *Record) bool {

@@ -35,7 +35,7 @@ func appendMarker(out []byte, h header) []byte {
 // behind the last one (or all, also of an empty batch) are covered as Hide
 // does. Offsets of the batch stay covered without a gap.
 func (c *Coder) AppendVisible(out []byte, b Batch, producerID int64) (visible []byte, hidden bool, err error) {
-	if len(b) >= HeaderLen && b.Magic() == 2 && b.Count() == 0 && !b.Control() && b.ProducerID() == producerID {
+	if len(b) >= HeaderLen && b.Magic() == 2 && b.Count() == 0 && b.ProducerID() == producerID {
 		return appendMarker(out, headerOf(b)), true, nil
 	}
 	filler, err := c.Filler(b, producerID)

@@ -95,6 +95,7 @@ func TestLegacyRefuses(t *testing.T) {
 		"same offset":      inner(one, one),
 		"nested":           inner(inner(one)),
 		"other magic":      inner(legacyMessage(0, 0, 0, 5, nil, nil)),
+		"end elsewhere":    legacyMessage(0, 9, byte(CodecGzip), 5, nil, kgoCompress(t, CodecGzip, legacyMessage(0, 8, 0, 5, nil, nil))),
 		"zstd":             legacyMessage(1, 9, byte(CodecZstd), 5, nil, []byte("x")),
 		"null, compressed": legacyMessage(1, 9, byte(CodecGzip), 5, nil, nil),
 	} {

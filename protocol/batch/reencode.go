@@ -167,11 +167,8 @@ func (c *Coder) closeBatch(a *assembly) (err error) {
 	a.out = append(a.out, make([]byte, HeaderLen)...)
 	if a.filled {
 		a.h.attributes = int16(CodecGzip)
-		a.out, err = c.gzipFilled(a.out, a.records, a.h.count)
-	} else {
-		a.out, err = c.compress(a.out, a.codecOfOpen(), a.records)
 	}
-	if err != nil {
+	if a.out, err = c.compress(a.out, a.codecOfOpen(), a.records); err != nil {
 		return fmt.Errorf("batch at offset %d: %w", a.h.baseOffset, err)
 	}
 	a.h.lastOffsetDelta = a.h.count - 1
