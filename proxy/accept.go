@@ -12,10 +12,14 @@ import (
 // acceptLog limits what a flood of connections can write to the log.
 type acceptLog struct {
 	refused, failed rate.Sometimes
+	// closes limits the warnings about single connections; the rest is logged at debug level.
+	closes *rate.Limiter
 }
 
 const (
-	acceptLogInterval = 10 * time.Second
+	acceptLogInterval  = 10 * time.Second
+	closeLogsPerSecond = 10
+	closeLogsBurst     = 50
 	// acceptBackoffMin and Max bound the pause after a failed accept: for want of file descriptors
 	// only the end of other connections helps.
 	acceptBackoffMin = 5 * time.Millisecond
@@ -89,7 +93,7 @@ func (s *Server) serveConnection(nodeID int32, conn net.Conn, dial func(context.
 	cause, err := s.engine.Serve(s.hard, conn, dial, session)
 	s.cfg.Metrics.close(cause)
 	event := s.cfg.Log.Debug()
-	if !cause.routine() {
+	if !cause.routine() && s.acceptor.closes.Allow() {
 		event = s.cfg.Log.Warn()
 	}
 	event.Err(err).Stringer("cause", cause).Str("client", client).Int32("node", nodeID).Msg("connection closed")

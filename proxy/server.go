@@ -92,7 +92,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("bind the bootstrap listener: %w", err)
 	}
 	s := &Server{cfg: cfg, limits: cfg.Limits.WithDefaults(), started: make(chan struct{})}
-	s.acceptor = acceptLog{refused: rate.Sometimes{Interval: acceptLogInterval}, failed: rate.Sometimes{Interval: acceptLogInterval}}
+	s.acceptor = acceptLog{refused: rate.Sometimes{Interval: acceptLogInterval}, failed: rate.Sometimes{Interval: acceptLogInterval},
+		closes: rate.NewLimiter(closeLogsPerSecond, closeLogsBurst)}
 	s.draining, s.stopAccepting = context.WithCancel(context.Background())
 	s.hard, s.cutHard = context.WithCancel(context.Background())
 	s.shared = newShared(cfg.Policy, cfg.Gate, s.limits, cfg.Metrics)
