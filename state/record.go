@@ -165,13 +165,8 @@ func (r ownerRecord) apply(d *draft) {
 }
 
 // syncRecord is what a proxy writes to every state partition: when it has read it back it has read everything before it
-// too. Only the store that wrote it looks at it.
-type syncRecord struct {
-	instanceID string
-	value      *syncNonce
-}
-
-type syncNonce [16]byte
+// too. It says nothing and is written as a tombstone, so that compaction leaves none behind.
+type syncRecord struct{ instanceID string }
 
 func (r syncRecord) placement() string { return "" }
 func (r syncRecord) apply(*draft)      {}

@@ -164,12 +164,7 @@ func (r ownerRecord) appendValue(b []byte) []byte {
 	return appendNoTags(b)
 }
 
-func (r syncRecord) appendValue(b []byte) []byte {
-	if r.value == nil {
-		return nil
-	}
-	return appendNoTags(kbin.AppendUuid(appendVersion(b), *r.value))
-}
+func (r syncRecord) appendValue([]byte) []byte { return nil }
 
 func (r bornRecord) appendValue(b []byte) []byte { return appendNoTags(appendVersion(b)) }
 
@@ -287,12 +282,8 @@ func decodeValue(r record, v *kbin.Reader) record {
 			Heartbeat: v.Int64(), Released: v.Bool(),
 		}
 		return r
-	case syncRecord:
-		nonce := syncNonce(v.Uuid())
-		r.value = &nonce
-		return r
 	}
-	return r // bornRecord has no fields
+	return r // the others have no fields
 }
 
 // readTopic reads a topic; only the outermost may have a prior one, so that damaged bytes cannot nest without end.

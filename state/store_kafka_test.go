@@ -1,0 +1,473 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kafka-mirror-proxy/testenv"
+)
+
+// process is one Kafka store that runs, as in a proxy of its own. Its hook stands before each transaction of the owner.
+type process struct {
+	*Kafka
+	end  context.CancelFunc
+	done chan struct{}
+
+	transactions atomic.Int64 // that the hook let pass
+	hookMu       sync.Mutex
+	frozen       chan struct{} // transactions wait for it to be closed, unless it is nil
+	failure      error         // of the next transaction
+	crashed      chan struct{} // closed: every transaction fails
+}
+
+// cluster is where a test's stores live.
+type cluster struct {
+	bootstrap []string
+	// used: the cluster had mirrors in another test, so the first store of this one has to accept that they are gone.
+	used bool
+}
+
+var fastConfig = KafkaConfig{
+	Partitions: 6, HeartbeatInterval: 50 * time.Millisecond, LeaseDuration: 400 * time.Millisecond, TakeoverAfter: 1200 * time.Millisecond,
+}
+
+// start runs a store until the test ends.
+func start(t *testing.T, c *cluster, instance string, change func(*KafkaConfig)) *process {
+	t.Helper()
+	cfg := fastConfig
+	cfg.Opts = []kgo.Opt{kgo.SeedBrokers(c.bootstrap...)}
+	cfg.InstanceID, cfg.Address = instance, instance+":9094"
+	cfg.AcceptMissing, c.used = c.used, false
+	cfg.Log = zerolog.Nop()
+	if testing.Verbose() {
+		cfg.Log = zerolog.New(os.Stderr).With().Str("instance", instance).Timestamp().Logger()
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	k, err := OpenKafka(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, end := context.WithCancel(context.Background())
+	p := &process{Kafka: k, end: end, done: make(chan struct{}), crashed: make(chan struct{})}
+	k.beforeTransaction = p.hook
+	go func() {
+		defer close(p.done)
+		_ = k.Run(running)
+	}()
+	t.Cleanup(p.stop)
+	return p
+}
+
+func (p *process) hook(context.Context) error {
+	p.hookMu.Lock()
+	frozen, failure := p.frozen, p.failure
+	p.failure = nil
+	p.hookMu.Unlock()
+	if frozen != nil {
+		select {
+		case <-frozen:
+		case <-p.crashed:
+		}
+	}
+	select {
+	case <-p.crashed:
+		return errors.New("crashed by the test")
+	default:
+	}
+	p.transactions.Add(1)
+	return failure
+}
+
+// stop ends the store as SIGTERM does, kill as SIGKILL does: nothing more is written.
+func (p *process) stop() {
+	p.thaw()
+	p.end()
+	<-p.done
+}
+
+func (p *process) kill() {
+	close(p.crashed)
+	p.end()
+	<-p.done
+}
+
+// freeze blocks every transaction until thaw, as SIGSTOP does.
+func (p *process) freeze() {
+	p.hookMu.Lock()
+	defer p.hookMu.Unlock()
+	p.frozen = make(chan struct{})
+}
+
+func (p *process) thaw() {
+	p.hookMu.Lock()
+	defer p.hookMu.Unlock()
+	if p.frozen != nil {
+		close(p.frozen)
+		p.frozen = nil
+	}
+}
+
+func (p *process) failNext(err error) {
+	p.hookMu.Lock()
+	defer p.hookMu.Unlock()
+	p.failure = err
+}
+
+const patience = 60 * time.Second
+
+func (p *process) awaitOwner(t *testing.T) *process {
+	t.Helper()
+	testenv.Eventually(t, patience, p.cfg.InstanceID+" to own the mirrors", func() error {
+		if p.Generation() == 0 || !p.Lease() {
+			return fmt.Errorf("generation %d, lease %v, %s", p.Generation(), p.Lease(), p.Problem())
+		}
+		return nil
+	})
+	return p
+}
+
+func (p *process) awaitLoaded(t *testing.T, want bool) {
+	t.Helper()
+	testenv.Eventually(t, patience, fmt.Sprintf("Loaded of %s to be %v", p.cfg.InstanceID, want), func() error {
+		if p.View().Loaded() != want {
+			return fmt.Errorf("problem: %q", p.Problem())
+		}
+		return nil
+	})
+}
+
+func (p *process) awaitMirror(t *testing.T, name string) {
+	t.Helper()
+	testenv.Eventually(t, patience, "mirror "+name, func() error {
+		if _, ok := p.View().Mirror(name); !ok {
+			return errors.New("not there")
+		}
+		return nil
+	})
+}
+
+// fakeCluster is an in-process cluster of two brokers.
+func fakeCluster(t *testing.T) *cluster {
+	t.Helper()
+	fake, err := testenv.StartFake(testenv.FakeConfig{Brokers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { fake.Close() })
+	return &cluster{bootstrap: fake.ListenAddrs()}
+}
+
+func TestKafkaOnFake(t *testing.T) {
+	testStore(t, func(t *testing.T) Store {
+		return start(t, fakeCluster(t), "a", nil).awaitOwner(t)
+	})
+	t.Run("Ownership", func(t *testing.T) {
+		testOwnership(t, fakeCluster)
+	})
+}
+
+// testOwnership is what several stores on one cluster have to do. Each call of cluster gives one without __mirror_state.
+func testOwnership(t *testing.T, newCluster func(t *testing.T) *cluster) {
+	t.Run("RestartKeepsState", func(t *testing.T) {
+		c := newCluster(t)
+		a := start(t, c, "a", nil).awaitOwner(t)
+		fill(t, a)
+		before := contents(a.View())
+		generation := a.Generation()
+		a.stop()
+		if a.Lease() || a.Generation() != 0 {
+			t.Error("a stopped store still owns the mirrors")
+		}
+		a = start(t, c, "a", nil).awaitOwner(t)
+		if diff := cmp.Diff(before, contents(a.View()), cmp.AllowUnexported(Topic{})); diff != "" {
+			t.Error(diff)
+		}
+		if a.Generation() <= generation {
+			t.Errorf("generation went from %d to %d", generation, a.Generation())
+		}
+		a.kill()
+		a = start(t, c, "a", nil).awaitOwner(t)
+		if diff := cmp.Diff(before, contents(a.View()), cmp.AllowUnexported(Topic{})); diff != "" {
+			t.Error("after a crash: " + diff)
+		}
+	})
+	t.Run("StandbyFollowsAndRefuses", func(t *testing.T) {
+		c := newCluster(t)
+		a := start(t, c, "a", nil).awaitOwner(t)
+		b := start(t, c, "b", nil)
+		b.awaitLoaded(t, true)
+		do(t, a, CreateMirror{Name: "m"})
+		b.awaitMirror(t, "m")
+		err := b.Do(t.Context(), CreateMirror{Name: "n"})
+		if code(err) != CodeNotOwner || err.Error() != "The mirrors are owned by the proxy at a:9094; ask that one." {
+			t.Errorf("Do on a standby: %v", err)
+		}
+		if b.Lease() || b.Generation() != 0 {
+			t.Error("a standby has the lease")
+		}
+	})
+	t.Run("CleanReleaseIsTakenAtOnce", func(t *testing.T) {
+		c := newCluster(t)
+		a := start(t, c, "a", nil).awaitOwner(t)
+		never := func(c *KafkaConfig) { c.TakeoverAfter = time.Hour }
+		b := start(t, c, "b", never)
+		b.awaitLoaded(t, true)
+		a.stop()
+		b.awaitOwner(t)
+	})
+	t.Run("DeadOwnerIsReplaced", func(t *testing.T) {
+		c := newCluster(t)
+		a := start(t, c, "a", nil).awaitOwner(t)
+		generation := a.Generation()
+		b := start(t, c, "b", nil)
+		b.awaitLoaded(t, true)
+		a.kill()
+		if a.Lease() {
+			t.Error("a dead store has the lease")
+		}
+		b.awaitOwner(t)
+		if b.Generation() <= generation {
+			t.Errorf("generation went from %d to %d", generation, b.Generation())
+		}
+		do(t, b, CreateMirror{Name: "m"})
+	})
+	t.Run("LivingOwnerIsLeftAlone", func(t *testing.T) {
+		c := newCluster(t)
+		a := start(t, c, "a", nil).awaitOwner(t)
+		b := start(t, c, "b", nil)
+		b.awaitLoaded(t, true)
+		first := a.transactions.Load()
+		testenv.Eventually(t, patience, "heartbeats over more than the time after which b would take over", func() error {
+			if b.Generation() != 0 {
+				t.Fatal("b took over from a living owner")
+			}
+			if n := a.transactions.Load() - first; n < 40 {
+				return fmt.Errorf("%d heartbeats", n)
+			}
+			return nil
+		})
+		do(t, a, CreateMirror{Name: "m"})
+	})
+	t.Run("FrozenOwnerIsFenced", func(t *testing.T) {
+		c := newCluster(t)
+		a := start(t, c, "a", nil).awaitOwner(t)
+		b := start(t, c, "b", nil)
+		b.awaitLoaded(t, true)
+		a.freeze()
+		late := make(chan error, 1)
+		go func() { late <- a.Do(context.Background(), CreateMirror{Name: "late"}) }()
+		b.awaitOwner(t)
+		if a.Lease() {
+			t.Fatal("two stores have the lease")
+		}
+		generation := b.Generation()
+		do(t, b, CreateMirror{Name: "m"})
+		a.thaw()
+		if err := <-late; err == nil {
+			t.Error("a fenced owner stored a change")
+		}
+		testenv.Eventually(t, patience, "a to give up", func() error {
+			if a.Generation() != 0 {
+				return errors.New("it still has a generation")
+			}
+			return nil
+		})
+		a.awaitMirror(t, "m")
+		if err := a.Do(t.Context(), CreateMirror{Name: "n"}); code(err) != CodeNotOwner {
+			t.Errorf("Do on a fenced owner: %v", err)
+		}
+		if b.Generation() != generation {
+			t.Errorf("the rightful owner lost its generation %d to %d", generation, b.Generation())
+		}
+		do(t, b, CreateMirror{Name: "o"})
+		if _, ok := b.View().Mirror("late"); ok {
+			t.Error("the late change took effect")
+		}
+	})
+	t.Run("OwnerComesBackAfterAFailedTransaction", func(t *testing.T) {
+		c := newCluster(t)
+		never := func(c *KafkaConfig) { c.TakeoverAfter = time.Hour }
+		a := start(t, c, "a", never).awaitOwner(t)
+		generation := a.Generation()
+		a.failNext(errors.New("broken by the test"))
+		testenv.Eventually(t, patience, "a new generation", func() error {
+			if g := a.Generation(); g <= generation {
+				return fmt.Errorf("generation %d", g)
+			}
+			return nil
+		})
+		do(t, a, CreateMirror{Name: "m"})
+	})
+	t.Run("DeletedTopicFailsClosed", func(t *testing.T) {
+		c := newCluster(t)
+		a := start(t, c, "a", nil).awaitOwner(t)
+		do(t, a, CreateMirror{Name: "m"})
+		deleteStateTopic(t, c.bootstrap)
+		a.awaitLoaded(t, false)
+		testenv.Eventually(t, patience, "the ownership to end", func() error {
+			if a.Lease() || a.Generation() != 0 {
+				return errors.New("it goes on")
+			}
+			return nil
+		})
+		if err := a.Do(t.Context(), CreateMirror{Name: "n"}); code(err) != CodeNotLoaded {
+			t.Errorf("Do: %v", err)
+		}
+		b := start(t, c, "b", nil)
+		awaitProblem(t, b, "had mirrors once")
+		if b.View().Loaded() {
+			t.Fatal("a lost state was taken as empty")
+		}
+		// Somebody makes the topic by hand: it is still not the state that was lost.
+		createStateTopic(t, c.bootstrap, "compact")
+		third := start(t, c, "c", nil)
+		awaitProblem(t, third, "had mirrors once")
+		d := start(t, c, "d", func(cfg *KafkaConfig) { cfg.AcceptMissing = true })
+		for _, p := range []*process{a, b, third, d} { // it is a new log now, for all of them
+			p.awaitLoaded(t, true)
+			if n := len(p.View().Mirrors()); n != 0 {
+				t.Errorf("%d mirrors in an accepted empty state", n)
+			}
+		}
+	})
+	t.Run("TopicThatIsNotCompactedIsRefused", func(t *testing.T) {
+		c := newCluster(t)
+		createStateTopic(t, c.bootstrap, "compact,delete")
+		awaitProblem(t, start(t, c, "a", nil), "cleanup.policy=compact,delete")
+	})
+	t.Run("NewerRecordIsRefused", func(t *testing.T) {
+		c := newCluster(t)
+		a := start(t, c, "a", nil).awaitOwner(t)
+		produceRaw(t, c.bootstrap, placePartition("m", 6), []byte("\x00\x64\x00\x01m"), []byte("\x00\x01\x00"))
+		awaitProblem(t, a, "newer version of this proxy")
+		a.awaitLoaded(t, false)
+		if a.Lease() {
+			t.Error("the lease was kept")
+		}
+	})
+	t.Run("MorePartitionsAreRefused", func(t *testing.T) {
+		c := newCluster(t)
+		a := start(t, c, "a", nil).awaitOwner(t)
+		fill(t, a)
+		admin, done := adminClient(t, c.bootstrap)
+		defer done()
+		if _, err := admin.UpdatePartitions(t.Context(), 13, stateTopic); err != nil {
+			t.Fatal(err)
+		}
+		awaitProblem(t, a, "number of partitions")
+	})
+}
+
+// fill stores something of each kind.
+func fill(t *testing.T, s Store) {
+	t.Helper()
+	value := "v"
+	do(t, s,
+		CreateMirror{Name: "m", Configs: map[string]string{"bootstrap.servers": "x:1", "k": ""}},
+		CreateMirror{Name: "empty"},
+		SetSourceCluster{"m", "cluster"},
+		RememberSourceID{"later", TopicID{8}},
+		AddTopic{Mirror: "m", Name: "t1", ID: TopicID{1}, SourceID: TopicID{2}, Partitions: 3, Engine: "produce", HandBack: map[string]*string{"a": nil, "b": &value}},
+		ConfirmTopic{TopicID{1}},
+		MovePartition{Partition: PartitionID{TopicID{1}, 2}, To: Failed, LastMirroredOffset: 7, Error: "why", Retriable: true, Attempt: 3},
+		SetProgress{PartitionID{TopicID{1}, 0}, Progress{1, 2, 3, 4, []EpochRun{{5, 6}}}},
+		AddTopic{Mirror: "m", Name: "t2", ID: TopicID{3}, Partitions: 1},
+	)
+}
+
+// content is what a view shows, in a form that can be compared.
+type content struct {
+	Mirrors    []*Mirror
+	Topics     []*Topic
+	Partitions map[string]Partition
+	Progress   map[string]Progress
+	ReadOnly   []string
+	SourceIDs  map[string]TopicID
+}
+
+func contents(v *View) content {
+	c := content{Mirrors: v.Mirrors(), Partitions: map[string]Partition{}, Progress: map[string]Progress{}, SourceIDs: map[string]TopicID{}}
+	c.Topics = v.sortedTopics(func(*Topic) bool { return true })
+	for _, t := range c.Topics {
+		for i := range t.Partitions {
+			p := PartitionID{t.ID, i}
+			c.Partitions[p.String()] = v.Partition(p)
+			c.Progress[p.String()] = v.Progress(p)
+		}
+		if _, ok := v.ReadOnlyName([]byte(t.Name)); ok {
+			c.ReadOnly = append(c.ReadOnly, t.Name)
+		}
+		if _, ok := v.ReadOnlyID(t.ID); ok {
+			c.ReadOnly = append(c.ReadOnly, t.ID.String())
+		}
+	}
+	for name, id := range v.sourceIDs {
+		c.SourceIDs[name] = id
+	}
+	return c
+}
+
+func awaitProblem(t *testing.T, p *process, text string) {
+	t.Helper()
+	testenv.Eventually(t, patience, "the problem "+text, func() error {
+		if !strings.Contains(p.Problem(), text) {
+			return fmt.Errorf("problem: %q", p.Problem())
+		}
+		return nil
+	})
+}
+
+func adminClient(t *testing.T, bootstrap []string) (*kadm.Client, func()) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kadm.NewClient(client), client.Close
+}
+
+func deleteStateTopic(t *testing.T, bootstrap []string) {
+	t.Helper()
+	admin, done := adminClient(t, bootstrap)
+	defer done()
+	if _, err := admin.DeleteTopic(t.Context(), stateTopic); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func createStateTopic(t *testing.T, bootstrap []string, policy string) {
+	t.Helper()
+	admin, done := adminClient(t, bootstrap)
+	defer done()
+	testenv.Eventually(t, patience, "the topic to be created", func() error {
+		_, err := admin.CreateTopic(t.Context(), 6, 1, map[string]*string{"cleanup.policy": &policy}, stateTopic)
+		return err
+	})
+}
+
+func produceRaw(t *testing.T, bootstrap []string, partition int32, key, value []byte) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	r := &kgo.Record{Topic: stateTopic, Partition: partition, Key: key, Value: value}
+	if err := client.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
