@@ -71,12 +71,17 @@ func (g *Gate) leave(slot uint64) {
 }
 
 // Barrier returns nil when every token entered before the call was exited. When ctx ends first
-// it returns the context's error; the next barrier then waits for what this one left.
+// it returns the context's error; the next barrier then waits for what this one left. With
+// nothing to wait for it returns nil although ctx has ended.
 func (g *Gate) Barrier(ctx context.Context) error {
 	select {
 	case g.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	default:
+		select {
+		case g.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	defer func() { <-g.turn }()
 	// A barrier that gave up left stays in the slot that would become current.

@@ -96,6 +96,9 @@ func (s *Session) peek(window []byte, r *request) (Decision, bool) {
 // broker closes the connection on all of them but ApiVersions, which is how versions are found.
 func (s *Session) supported(r *request) (Decision, bool) {
 	lowest, highest, known := protocol.Versions(r.Key)
+	if s.mirrors() && (r.Key == protocol.KeyFindCoordinator || r.Key == protocol.KeyCreateTopics) {
+		highest++ // the versions that came with mirrors: v7 and v8
+	}
 	switch {
 	case !known || r.Version >= lowest && r.Version <= highest:
 		return Decision{}, true

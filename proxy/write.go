@@ -69,12 +69,13 @@ func (s *Session) produce(r *request) Decision {
 	}
 	e := s.entry(r, merge)
 	e.token = token
-	return s.merging(r, r.Version, remainder, e, &call{merge: func(upstream, _ []byte) ([]byte, error) {
-		merged, err := protocol.MergeProduce(r.Version, upstream, refused)
+	version := r.Version // a closure over r would put every request on the heap
+	return s.merging(r, version, remainder, e, &call{merge: func(upstream, _ []byte) ([]byte, error) {
+		merged, err := protocol.MergeProduce(version, upstream, refused)
 		if err != nil {
 			return nil, err
 		}
-		return protocol.EditProduceResponse(r.Version, merged, s.observe)
+		return protocol.EditProduceResponse(version, merged, s.observe)
 	}})
 }
 
