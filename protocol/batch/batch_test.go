@@ -105,10 +105,16 @@ func TestValidateRefuses(t *testing.T) {
 		return func(b []byte) []byte { binary.BigEndian.PutUint32(b[pos:], v); return b }
 	}
 	for name, damage := range map[string]func([]byte) []byte{
-		"nothing":                  func([]byte) []byte { return nil },
-		"cut":                      func(b []byte) []byte { return b[:len(b)-1] },
-		"a byte more":              func(b []byte) []byte { return append(b, 0) },
-		"old magic":                func(b []byte) []byte { b[posMagic] = 1; return b },
+		"nothing":     func([]byte) []byte { return nil },
+		"cut":         func(b []byte) []byte { return b[:len(b)-1] },
+		"a byte more": func(b []byte) []byte { return append(b, 0) },
+		"old magic":   func(b []byte) []byte { b[posMagic] = 1; return b },
+		"records of no bytes": func(b []byte) []byte {
+			b = b[:HeaderLen]
+			binary.BigEndian.PutUint32(b[posLength:], HeaderLen-prefixLen)
+			setAttributes(b, int16(CodecZstd))
+			return b
+		},
 		"codec 5":                  func(b []byte) []byte { setAttributes(b, 5); return b },
 		"negative base offset":     func(b []byte) []byte { SetBaseOffset(b, -1); return b },
 		"offset overflow":          func(b []byte) []byte { SetBaseOffset(b, 1<<63-2); return b },
@@ -127,7 +133,7 @@ func TestValidateRefuses(t *testing.T) {
 		if err := Validate(bad); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if !strings.HasPrefix(name, "damaged") && len(bad) > HeaderLen { // not by the CRC alone
+		if !strings.HasPrefix(name, "damaged") && len(bad) >= HeaderLen { // not by the CRC alone
 			putCRC(bad, recompute(bad))
 			if err := Validate(bad); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("%s, with a right CRC: %v", name, err)
