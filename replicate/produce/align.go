@@ -216,3 +216,21 @@ func recordsFrom(b batch.Batch, from int64) (map[int64]string, error) {
 	})
 	return records, err
 }
+
+// WroteEnd says whether what stands last in the destination's log was written by the mirror at
+// its own offset, from the producer state or, when the broker has forgotten it, from the last
+// batch. An empty log counts as the mirror's own.
+func (e *Engine) WroteEnd(ctx context.Context, target Target, p *Position) (bool, error) {
+	if p.Fenced() || p.Producer != nil {
+		return p.InSequence(), nil
+	}
+	if p.EndOffset == p.LogStart {
+		return true, nil
+	}
+	last, err := e.lastBatch(ctx, target, p)
+	if err != nil {
+		return false, Because(Retry, err, "read the last batch of %s", target)
+	}
+	return last != nil && last.ProducerID() == target.ProducerID() && last.ProducerEpoch() == 0 && !last.Control() &&
+		last.BaseSequence() == SequenceOf(last.BaseOffset()), nil
+}

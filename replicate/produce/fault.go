@@ -18,12 +18,16 @@ const (
 	// Quarantined: the destination holds what the mirror did not write, or the source what the
 	// mirror must not copy. Trying again does not help.
 	Quarantined
+	// Stale: what Align found is too old to act on. Align and go on at once.
+	Stale
+	// Missing: what is needed is not there, which is believed after a few looks only.
+	Missing
 	// LostLease: this process does not own the mirrors any more.
 	LostLease
 )
 
 func (v Verdict) String() string {
-	return [...]string{"retry", "ambiguous", "refused", "quarantined", "lost lease"}[v]
+	return [...]string{"retry", "ambiguous", "refused", "quarantined", "stale", "missing", "lost lease"}[v]
 }
 
 // Fault ends work on a partition. Text is a sentence for the operator that names what is needed

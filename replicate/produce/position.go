@@ -14,11 +14,11 @@ import (
 
 // Position is what the leader of a destination partition says about its log.
 type Position struct {
-	Leader      connect.Leader
-	LogStart    int64
-	EndOffset   int64 // of the leader's log, and high watermark: the followers have caught up
-	Producer    *ProducerState
-	CheckedAt   time.Time // before the first question
+	Leader    connect.Leader
+	LogStart  int64
+	EndOffset int64 // of the leader's log, and high watermark: the followers have caught up
+	Producer  *ProducerState
+	CheckedAt time.Time // before the first question
 }
 
 // ProducerState is what the broker remembers of the mirror partition's producer.
@@ -96,11 +96,11 @@ func (e *Engine) destinationTopic(ctx context.Context, target Target, notBefore 
 	topic, err := e.cluster.Topic(ctx, target.Topic, notBefore)
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return topic, Faultf(Retry, "the destination topic %s is gone. It is not filled anew by itself: remove it from the mirror, then add it again", target.Topic)
+		return topic, Faultf(Missing, "the destination topic %s is gone. It is not filled anew by itself: remove it from the mirror, then add it again", target.Topic)
 	case err != nil:
 		return topic, Because(Retry, err, "ask the destination for topic %s", target.Topic)
 	case topic.ID != target.TopicID && target.TopicID != [16]byte{}:
-		return topic, Faultf(Refused, "the destination topic %s was recreated (topic id %x is now %x). It is not filled anew by itself: remove it from the mirror, then add it again", target.Topic, target.TopicID, topic.ID)
+		return topic, Faultf(Missing, "the destination topic %s was recreated (topic id %x is now %x). It is not filled anew by itself: remove it from the mirror, then add it again", target.Topic, target.TopicID, topic.ID)
 	}
 	return topic, nil
 }

@@ -182,7 +182,7 @@ func (s *Stream) take(now time.Time, maxAge time.Duration) (b Batch, ok bool) {
 	}
 	if age := now.Sub(s.checkedAt); age > maxAge {
 		// The broker may have forgotten the producer meanwhile: its end has to be looked at again.
-		released := s.end(Faultf(Retry, "the end of %s was read %v ago", s.cfg.Target, age.Round(time.Second)))
+		released := s.end(Faultf(Stale, "the end of %s was read %v ago", s.cfg.Target, age.Round(time.Second)))
 		s.mu.Unlock()
 		release(released...)
 		return Batch{}, false

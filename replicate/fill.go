@@ -1,0 +1,91 @@
+package replicate
+
+import (
+	"kafka-mirror-proxy/protocol/batch"
+	"kafka-mirror-proxy/replicate/produce"
+	"kafka-mirror-proxy/state"
+)
+
+// fillAheadBytes is how much filler waits to be written.
+const fillAheadBytes = 512 << 10
+
+// fill makes a destination that holds nothing yet begin where the source begins: filler up to
+// there, which is then deleted. The goal is recorded first, so that whoever goes on after a
+// crash knows that all there is is filler. The partition is looked at again afterwards.
+func (p *partition) fill(w *wanted, target produce.Target, start produce.Start, goal int64) error {
+	goal = max(goal, start.EndOffset) // below, when all filler was written already
+	progress := p.progress
+	progress.FillToOffset, progress.ReservedOffset, progress.ReservedBy = goal, max(goal, progress.ReservedOffset), p.tenure.generation
+	commands := []state.Command{state.SetProgress{Partition: p.id, Progress: progress}}
+	if w.have.Status == state.Failed {
+		commands = append(commands, state.MovePartition{Partition: p.id, To: state.Preparing, LastMirroredOffset: -1})
+	}
+	if err := p.do("record the leading filler", commands...); err != nil {
+		return err
+	}
+	if start.EndOffset < goal {
+		done, err := p.writeFiller(w, target, start, goal)
+		if err != nil || !done {
+			return err
+		}
+	}
+	// The followers must hold it before it can be deleted.
+	position, err := p.tenure.engine.Position(p.ctx, target, p.notBefore)
+	if err != nil {
+		return err
+	}
+	if position.LogStart < goal {
+		if err := p.tenure.engine.Trim(p.ctx, target, position.Leader.ID, goal); err != nil {
+			return err
+		}
+	}
+	progress = p.progress
+	progress.FillToOffset = -1
+	return p.do("record the end of the leading filler", state.SetProgress{Partition: p.id, Progress: progress})
+}
+
+// writeFiller appends filler up to goal; done is false when something else is wanted before.
+func (p *partition) writeFiller(w *wanted, target produce.Target, start produce.Start, goal int64) (done bool, err error) {
+	stream := p.tenure.engine.Open(produce.StreamConfig{
+		Target: target, StartOffset: start.FillFrom, CheckedAt: start.CheckedAt, ReservedOffset: goal, Leader: start.Leader.ID,
+	})
+	done, err = p.pushFiller(w, stream, target.ProducerID(), start.FillFrom, goal)
+	end, fault := p.closeStream(stream)
+	if end > start.FillFrom {
+		p.attempts = 0
+	}
+	if err == nil && fault != nil && p.ctx.Err() == nil {
+		err = fault
+	}
+	return done, err
+}
+
+func (p *partition) pushFiller(w *wanted, stream *produce.Stream, producerID, from, goal int64) (done bool, err error) {
+	for {
+		for from < goal && stream.QueuedBytes() < fillAheadBytes {
+			n := int32(min(goal-from, batch.MaxFillerRecords))
+			filler, err := p.tenure.filler.Append(nil, n, p.tenure.cfg.Clock().UnixMilli(), producerID, 0, produce.SequenceOf(from))
+			if err != nil {
+				return false, err
+			}
+			stream.Push(produce.Batch{Bytes: filler, BaseOffset: from, Count: n})
+			from += int64(n)
+		}
+		select {
+		case <-stream.Events():
+			end, _, _, fault := stream.Status()
+			if fault != nil {
+				return false, fault
+			}
+			if end == goal {
+				return true, nil
+			}
+		case <-p.wake:
+			if now, ok := p.look(); !ok || now.topic.Desired != w.topic.Desired {
+				return false, nil
+			}
+		case <-p.ctx.Done():
+			return false, nil
+		}
+	}
+}

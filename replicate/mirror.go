@@ -1,0 +1,206 @@
+package replicate
+
+import (
+	"time"
+
+	"kafka-mirror-proxy/replicate/connect"
+	"kafka-mirror-proxy/replicate/produce"
+	"kafka-mirror-proxy/state"
+)
+
+// A reservation is this many records long at least and at most. Short ones are soon passed by
+// the log, after which nothing an unclean owner left behind can do harm; long ones are rarely
+// written. The size adapts so that one lasts between reserveSoon and reserveLate.
+const (
+	reserveLeast = 1_000
+	reserveMost  = 1 << 30
+	reserveFirst = 1 << 20 // at most, for a backlog
+	reserveSoon  = 30 * time.Second
+	reserveLate  = 5 * time.Minute
+)
+
+// reservation is how far ahead a partition reserves offsets.
+type reservation struct {
+	size int64
+	at   time.Time
+}
+
+// grow adapts the size for a reservation made now.
+func (r *reservation) grow(now time.Time, backlog int64) {
+	switch {
+	case r.size == 0:
+		r.size = min(max(backlog, reserveLeast), reserveFirst)
+	case now.Sub(r.at) < reserveSoon:
+		r.size = min(r.size*2, reserveMost)
+	case now.Sub(r.at) > reserveLate:
+		r.size = max(r.size/2, reserveLeast)
+	}
+	r.at = now
+}
+
+// enough says that what is reserved lasts a while yet.
+func (r *reservation) enough(end, reserved int64) bool { return r.size > 0 && reserved-end >= r.size/2 }
+
+// reserve is the progress that reserves offsets from end on; nil when enough are reserved.
+func (p *partition) reserve(end, backlog int64) *state.SetProgress {
+	progress := p.progress
+	if progress.ReservedBy == p.tenure.generation && p.window.enough(end, progress.ReservedOffset) {
+		return nil
+	}
+	p.window.grow(p.tenure.cfg.Clock(), backlog)
+	progress.ReservedOffset = max(progress.ReservedOffset, end+p.window.size)
+	progress.ReservedBy = p.tenure.generation
+	if progress.UncleanOffset <= end {
+		progress.UncleanOffset = -1 // the log has passed it
+	}
+	return &state.SetProgress{Partition: p.id, Progress: progress}
+}
+
+// mirror is one session: align, and unless only that is asked, copy until a fault, a change of
+// what is wanted, or the end of the tenure. nil means that the view has to be looked at again.
+func (p *partition) mirror(w *wanted, follow bool) error {
+	target, source := w.target(p.id), p.tenure.source(w.mirror)
+	log, topic, sourceLeader, err := source.log(p.ctx, w.topic, p.id.Partition, p.notBefore)
+	if err != nil {
+		return err
+	}
+	start, err := p.tenure.engine.Align(p.ctx, target, log, produce.Expectation{FillToOffset: p.progress.FillToOffset, HandedOverAt: handedOverAt(w)}, p.notBefore)
+	if err != nil {
+		return err
+	}
+	if start.FillFrom >= 0 || p.progress.FillToOffset >= 0 {
+		return p.fill(w, target, start, log.LogStart)
+	}
+	commands := enterMirroring(p.id, w.have.Status)
+	if set := p.reserve(start.EndOffset, log.HighWatermark-start.EndOffset); set != nil && follow {
+		commands = append(commands, *set)
+	}
+	if len(commands) > 0 {
+		if err := p.do("enter MIRRORING", commands...); err != nil {
+			return err
+		}
+	}
+	if !follow {
+		return nil
+	}
+	return p.copy(w, target, start, log.HighWatermark, source, topic, sourceLeader)
+}
+
+// handedOverAt is where the log must end for a topic that was STOPPED and is mirrored again,
+// until it has been MIRRORING; -1 when that does not matter (any more).
+func handedOverAt(w *wanted) int64 {
+	have := &w.have
+	again := have.Status == state.Preparing && have.Previous == state.Stopped || have.Status == state.Failed && have.Previous == state.Preparing
+	if w.topic.WasStopped && again {
+		return have.LastMirroredOffset
+	}
+	return -1
+}
+
+// enterMirroring is the way from a status to MIRRORING.
+func enterMirroring(id state.PartitionID, from state.Status) []state.Command {
+	var commands []state.Command
+	if from == state.Failed {
+		commands = append(commands, state.MovePartition{Partition: id, To: state.Preparing, LastMirroredOffset: -1})
+	}
+	if from != state.Mirroring {
+		commands = append(commands, state.MovePartition{Partition: id, To: state.Mirroring, LastMirroredOffset: -1})
+	}
+	return commands
+}
+
+// copy fetches and writes from an aligned position on.
+func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, sourceEnd int64, source *source, topic connect.Topic, sourceLeader int32) error {
+	fetcher, err := source.fetcher(sourceLeader)
+	if err != nil {
+		return err
+	}
+	name := fetcher.clientID()
+	p.fetcherID.Store(&name)
+	live := p.tenure.cfg.Live.Partition(p.id)
+	live.SourceOffset.Store(sourceEnd)
+	live.DestinationOffset.Store(start.EndOffset)
+	stream := p.tenure.engine.Open(produce.StreamConfig{
+		Target: target, StartOffset: start.NextOffset, CheckedAt: start.CheckedAt, ReservedOffset: p.progress.ReservedOffset, Leader: start.Leader.ID,
+		OnAppend: func(end int64) { live.DestinationOffset.Store(end) },
+	})
+	stream.OnSpace(fetcher.nudge)
+	s := &session{
+		target: target, producerID: target.ProducerID(), stream: stream, live: live, queueBytes: p.tenure.cfg.Settings.QueueBytes,
+		nowMs:  func() int64 { return p.tenure.cfg.Clock().UnixMilli() },
+		failed: make(chan struct{}), next: start.NextOffset, lastEpoch: -1,
+	}
+	if p.lastEpoch.offset == start.NextOffset {
+		s.lastEpoch = p.lastEpoch.epoch
+	}
+	fetching := fetcher.add(topic, p.id.Partition, s)
+	err = p.watch(w, stream, s)
+	fetcher.remove(fetching)
+	s.broken(produce.Faultf(produce.Stale, "%s: the session is over", target))
+	end, fault := p.closeStream(stream)
+	if end > start.NextOffset {
+		p.attempts = 0
+	}
+	p.lastEpoch = epochAt{-1, -1}
+	if next, epoch := s.position(); next == end {
+		p.lastEpoch = epochAt{end, epoch}
+	}
+	if err == nil && fault != nil && p.ctx.Err() == nil {
+		err = fault // while closing
+	}
+	if err != nil {
+		live.SourceOffset.Store(-1) // the lag is not known: no number is better than a stale one
+	}
+	return err
+}
+
+// watch waits for the end of a session and extends its reservation meanwhile.
+func (p *partition) watch(w *wanted, stream *produce.Stream, s *session) error {
+	for {
+		select {
+		case <-stream.Events():
+			end, reserved, waiting, fault := stream.Status()
+			if fault != nil {
+				return fault
+			}
+			if !waiting && p.window.enough(end, reserved) {
+				continue
+			}
+			set := p.reserve(end, 0)
+			if set == nil {
+				continue
+			}
+			if err := p.do("reserve offsets", *set); err != nil {
+				return err
+			}
+			stream.Reserve(p.progress.ReservedOffset)
+		case <-s.failed:
+			return s.Fault()
+		case <-p.wake:
+			if now, ok := p.look(); !ok || now.topic.Desired != w.topic.Desired || now.revision != w.revision {
+				return nil
+			}
+		case <-p.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// closeStream ends a stream and waits for the answer to what is in flight. It notes what may
+// still reach the log afterwards.
+func (p *partition) closeStream(stream *produce.Stream) (end int64, fault *produce.Fault) {
+	stream.Close()
+	timer := time.NewTimer(p.tenure.cfg.Settings.DrainTimeout)
+	defer timer.Stop()
+	select {
+	case <-stream.Idle():
+	case <-timer.C:
+		p.progress.UncleanOffset = max(p.progress.UncleanOffset, p.progress.ReservedOffset)
+	}
+	end, _, _, fault = stream.Status()
+	if fault != nil && fault.Verdict == produce.Ambiguous {
+		// A batch that begins here may come yet; once the log has passed this offset it cannot.
+		p.progress.UncleanOffset = max(p.progress.UncleanOffset, fault.BeginOffset+1)
+	}
+	return end, fault
+}

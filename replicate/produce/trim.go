@@ -1,0 +1,36 @@
+package produce
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Trim deletes the records of a destination partition below an offset (DeleteRecords), which
+// its followers must hold already.
+func (e *Engine) Trim(ctx context.Context, target Target, leader int32, offset int64) error {
+	request := kmsg.NewPtrDeleteRecordsRequest()
+	request.TimeoutMillis = int32(e.cfg.RequestTimeout.Milliseconds())
+	p := kmsg.NewDeleteRecordsRequestTopicPartition()
+	p.Partition, p.Offset = target.Partition, offset
+	t := kmsg.NewDeleteRecordsRequestTopic()
+	t.Topic, t.Partitions = target.Topic, append(t.Partitions, p)
+	request.Topics = append(request.Topics, t)
+	answer, err := request.RequestWith(ctx, e.cfg.Client.Broker(int(leader)))
+	if err != nil {
+		return Because(Retry, err, "delete the records of %s below offset %d", target, offset)
+	}
+	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
+		return Faultf(Retry, "delete the records of %s below offset %d: the answer holds other partitions", target, offset)
+	}
+	switch err := kerr.ErrorForCode(answer.Topics[0].Partitions[0].ErrorCode); {
+	case err == nil:
+		return nil
+	case errors.Is(err, kerr.PolicyViolation), errors.Is(err, kerr.TopicAuthorizationFailed):
+		return Because(Refused, err, "delete the records of %s below offset %d (this needs the right to DELETE, and delete in cleanup.policy)", target, offset)
+	default:
+		return Because(Retry, err, "delete the records of %s below offset %d", target, offset)
+	}
+}

@@ -1,0 +1,228 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kafka-mirror-proxy/replicate/produce"
+	"kafka-mirror-proxy/state"
+)
+
+// stop hands a partition to the users. Nothing of this process is in flight any more. First it
+// is recorded where the mirror's records end, then, where an earlier owner may still have
+// something under way that would fit behind them, a marker shuts it out (design.md section 6.1,
+// "Stopping leaves no zombie"). The last partition of the topic to come this far gives back the
+// topic's configs and makes all of them STOPPED at once. It needs the destination only.
+func (p *partition) stop(w *wanted) error {
+	if w.have.Status != state.Stopping {
+		if err := p.move(state.Stopping, -1); err != nil {
+			return err
+		}
+	}
+	target := w.target(p.id)
+	ready := stopped{lastMirroredOffset: max(w.have.LastMirroredOffset, -1)}
+	position, err := p.tenure.engine.Position(p.ctx, target, p.notBefore)
+	var fault *produce.Fault
+	switch {
+	case errors.As(err, &fault) && fault.Verdict == produce.Missing && p.attempts+1 >= missingLooks:
+		ready.note = fault.Error() // nothing to close: let the operator go on
+	case err != nil:
+		return err
+	default:
+		if ready.lastMirroredOffset, err = p.mirroredEnd(target, &position, w.have.LastMirroredOffset); err != nil {
+			return err
+		}
+		if ready.note, err = p.close(target, &position, ready.lastMirroredOffset); err != nil {
+			return err
+		}
+	}
+	return p.handOver(w, ready)
+}
+
+// mirroredEnd is the offset up to which the destination holds what the mirror wrote.
+func (p *partition) mirroredEnd(target produce.Target, position *produce.Position, recorded int64) (int64, error) {
+	if position.Fenced() && recorded >= 0 {
+		return recorded, nil // it was recorded before the marker was written
+	}
+	own, err := p.tenure.engine.WroteEnd(p.ctx, target, position)
+	switch {
+	case err != nil:
+		return -1, err
+	case own || recorded < 0 && position.Producer == nil:
+		return position.EndOffset, nil
+	case recorded >= 0:
+		return recorded, nil
+	}
+	// Foreign records stand behind the mirror's: its own end is the highest offset that fits
+	// its last sequence.
+	last := position.EndOffset - 1
+	last -= int64((produce.SequenceOf(last) - position.Producer.LastSequence) & 0x7fffffff)
+	return max(last+1, 0), nil
+}
+
+// close records where the mirror's records end, and writes the closing marker where it is
+// needed. note says what the operator should know.
+func (p *partition) close(target produce.Target, position *produce.Position, end int64) (note string, err error) {
+	if err := p.move(state.Stopping, end); err != nil {
+		return "", err
+	}
+	if p.progress.UncleanOffset <= position.EndOffset || position.Fenced() {
+		return "", nil
+	}
+	p.tenure.log.Info().Str("topic", target.Topic).Int32("partition", target.Partition).Int64("offset", end).
+		Msg("an earlier owner did not stop cleanly: a marker closes the log to it")
+	err = p.tenure.engine.Fence(p.ctx, target, position.Leader.ID)
+	if errors.Is(err, produce.ErrFenceForbidden) {
+		note = fmt.Sprintf("%v; waited %v instead for what an earlier owner may have had under way", err, p.tenure.cfg.Settings.FenceWait)
+		return note, sleep(p.ctx, p.tenure.cfg.Settings.FenceWait)
+	}
+	if err != nil {
+		return "", err
+	}
+	after, err := p.tenure.engine.Position(p.ctx, target, p.notBefore)
+	if err == nil && !after.Fenced() {
+		// A broker that does not tell (or has forgotten at once): the marker was acknowledged.
+		p.tenure.log.Debug().Str("topic", target.Topic).Msg("the closing marker does not show in the producer state")
+	}
+	return "", err
+}
+
+// stopped is what becomes of a partition that is ready to be STOPPED.
+type stopped struct {
+	lastMirroredOffset int64
+	note               string
+	progress           state.SetProgress
+}
+
+// handOver collects the partitions of a topic that are ready. Its mutex lets one runner finish
+// the topic while others wait.
+type handOver struct {
+	mu       sync.Mutex
+	ready    map[int32]stopped
+	attempts int
+}
+
+func (t *tenure) handOver(id state.TopicID) *handOver {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.handing[id]
+	if h == nil {
+		h = &handOver{ready: map[int32]stopped{}}
+		t.handing[id] = h
+	}
+	return h
+}
+
+// handOver makes the topic's partitions STOPPED when this was the last one; else it waits for
+// the view to change.
+func (p *partition) handOver(w *wanted, ready stopped) error {
+	ready.progress = p.cleanProgress()
+	h := p.tenure.handOver(p.id.Topic)
+	h.mu.Lock()
+	h.ready[p.id.Partition] = ready
+	finished, err := p.finishTopic(w, h)
+	h.mu.Unlock()
+	if err != nil || finished {
+		return err
+	}
+	// The last one moves this partition too; until then nothing is to be done here.
+	for p.ctx.Err() == nil {
+		now, ok := p.look()
+		if !ok || now.have.Status != state.Stopping {
+			return nil
+		}
+		h.mu.Lock()
+		_, waiting := h.ready[p.id.Partition]
+		h.mu.Unlock()
+		if !waiting {
+			return nil
+		}
+		p.rest(0)
+	}
+	return nil
+}
+
+// finishTopic is called with h.mu held.
+func (p *partition) finishTopic(w *wanted, h *handOver) (bool, error) {
+	view := p.tenure.cfg.Store.View()
+	var commands []state.Command
+	for i := range w.topic.Partitions {
+		id := state.PartitionID{Topic: p.id.Topic, Partition: i}
+		one, ready := h.ready[i]
+		switch {
+		case ready:
+			commands = append(commands, one.progress,
+				state.MovePartition{Partition: id, To: state.Stopped, LastMirroredOffset: one.lastMirroredOffset, Error: one.note})
+		case view.Partition(id).Status != state.Stopped:
+			return false, nil
+		}
+	}
+	if err := p.handBack(w.topic, h); err != nil {
+		delete(h.ready, p.id.Partition) // so that this one comes again
+		return false, err
+	}
+	if err := p.do("enter STOPPED", commands...); err != nil {
+		delete(h.ready, p.id.Partition)
+		return false, err
+	}
+	clear(h.ready)
+	h.attempts = 0
+	return true, nil
+}
+
+// handBackTries is how often configs that the broker refuses are tried: a failover must not
+// hang on them.
+const handBackTries = 3
+
+// handBack gives the topic its own configs in one request.
+func (p *partition) handBack(topic *state.Topic, h *handOver) error {
+	if len(topic.HandBack) == 0 {
+		return nil
+	}
+	err := alterTopic(p.ctx, p.tenure.cfg.Clusters.Destination(), topic.Name, topic.HandBack)
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return nil // the topic is gone
+	}
+	if err == nil {
+		return nil
+	}
+	if h.attempts++; codeOf(err) == 0 || h.attempts < handBackTries {
+		return produce.Because(produce.Retry, err, "give topic %s its configs back", topic.Name)
+	}
+	p.tenure.log.Warn().Err(err).Str("topic", topic.Name).Msg("the topic keeps the configs it was mirrored with")
+	return p.do("note the configs", state.SetTopicError{ID: topic.ID, Error: fmt.Sprintf("the topic keeps the configs it was mirrored with: %v", err)})
+}
+
+func alterTopic(ctx context.Context, client kmsg.Requestor, topic string, configs map[string]*string) error {
+	const set, remove = 0, 1
+	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	for key, value := range configs {
+		config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		config.Name, config.Value, config.Op = key, value, set
+		if value == nil {
+			config.Op = remove
+		}
+		resource.Configs = append(resource.Configs, config)
+	}
+	request.Resources = append(request.Resources, resource)
+	answer, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return err
+	}
+	for _, r := range answer.Resources {
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			if r.ErrorMessage != nil {
+				return fmt.Errorf("%w: %s", err, *r.ErrorMessage)
+			}
+			return err
+		}
+	}
+	return nil
+}
