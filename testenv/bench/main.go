@@ -1,0 +1,291 @@
+// Command bench measures the proxy end to end on real Kafka, next to no proxy and to a plain
+// TCP relay, and the replicator next to what is known of MirrorMaker 2.
+//
+// One broker is the destination and, for the replication rows, a second one the source. The
+// load generator is this process; relay and proxy are processes of their own, so that their CPU
+// time is. It judges its own figures but never fails for them: they depend on the machine.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"kafka-mirror-proxy/testenv"
+)
+
+// The rows, in the order they are run and printed.
+const (
+	rowNoProxy       = "no-proxy"
+	rowRelay         = "relay"
+	rowProxy         = "proxy"
+	rowReplicate1KiB = "replicate-1KiB"
+	rowReplicate100B = "replicate-100B"
+)
+
+func allRows() []string {
+	return []string{rowNoProxy, rowRelay, rowProxy, rowReplicate1KiB, rowReplicate100B}
+}
+
+// relayCommand is what this program plays when it runs itself; not for users.
+const relayCommand = "relay" // LISTEN UPSTREAM
+
+func main() {
+	var err error
+	switch {
+	case len(os.Args) == 4 && os.Args[1] == relayCommand:
+		err = playRelay(os.Args[2], os.Args[3])
+	default:
+		err = benchmark(os.Args[1:])
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func playRelay(listen, upstream string) error {
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
+	return relay(listener, upstream)
+}
+
+// bench is one run.
+type bench struct {
+	rows         []string
+	length       time.Duration
+	jsonPath     string
+	profile      string // folder for CPU profiles of the proxy; empty: none
+	profiles     int    // how many there are
+	destination  *testenv.Kafka
+	dir          string
+	proxyProgram string
+}
+
+func parseFlags(args []string) (*bench, error) {
+	set := flag.NewFlagSet("bench", flag.ContinueOnError)
+	rows := set.String("rows", strings.Join(allRows(), ","), "rows to run, comma separated")
+	seconds := set.Float64("seconds", 12, "length of each produce and consume measurement, and how much there is to replicate")
+	b := &bench{}
+	set.StringVar(&b.jsonPath, "json", "", "file to write the figures to as JSON")
+	set.StringVar(&b.profile, "profile", "", "folder for a CPU profile of each proxy that is run")
+	if err := set.Parse(args); err != nil {
+		return nil, err
+	}
+	if set.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	if !(*seconds > 0 && *seconds <= 3600) {
+		return nil, fmt.Errorf("--seconds: want more than 0 and at most 3600, got %v", *seconds)
+	}
+	b.length = time.Duration(*seconds * float64(time.Second))
+	for row := range strings.SplitSeq(*rows, ",") {
+		if row = strings.TrimSpace(row); !slices.Contains(allRows(), row) {
+			return nil, fmt.Errorf("--rows: no row %q; there are %s", row, strings.Join(allRows(), ", "))
+		}
+		b.rows = append(b.rows, row)
+	}
+	return b, nil
+}
+
+func (b *bench) has(rows ...string) bool {
+	return slices.ContainsFunc(rows, func(row string) bool { return slices.Contains(b.rows, row) })
+}
+
+func benchmark(args []string) error {
+	b, err := parseFlags(args)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if b.dir, err = os.MkdirTemp("", "kafka-mirror-proxy-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	if b.profile != "" {
+		if err := os.MkdirAll(b.profile, 0o755); err != nil {
+			return err
+		}
+	}
+	r, err := b.run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.write(os.Stdout); err != nil {
+		return err
+	}
+	if b.jsonPath != "" {
+		text, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(b.jsonPath, append(text, '\n'), 0o644); err != nil {
+			return err
+		}
+	}
+	if r.failed() {
+		return errors.New("a row failed")
+	}
+	return nil
+}
+
+// run starts what the rows need and runs them. A row that fails does not stop the others.
+func (b *bench) run(ctx context.Context) (report, error) {
+	r := report{Machine: fmt.Sprintf("%d cores, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		r.Load = strings.TrimSpace(string(load))
+	}
+	fmt.Printf("machine: %s; load average before: %s\n", r.Machine, r.Load)
+	if b.has(rowProxy, rowReplicate1KiB, rowReplicate100B) {
+		b.proxyProgram = filepath.Join(b.dir, "kafka-mirror-proxy")
+		program := "kafka-mirror-proxy/cmd/kafka-mirror-proxy"
+		if b.profile != "" {
+			program = "kafka-mirror-proxy/testenv/bench/profiled"
+		}
+		build := exec.CommandContext(ctx, "go", "build", "-o", b.proxyProgram, program)
+		if out, err := build.CombinedOutput(); err != nil {
+			return r, fmt.Errorf("build the proxy: %w\n%s", err, out)
+		}
+	}
+	var err error
+	if b.destination, err = testenv.StartKafka(ctx, brokerConfig()); err != nil {
+		return r, err
+	}
+	defer b.destination.Close()
+	if b.has(rowNoProxy, rowRelay, rowProxy) {
+		if r.Fronts, err = b.frontRows(ctx); err != nil {
+			return r, err
+		}
+	}
+	if b.has(rowReplicate1KiB, rowReplicate100B) {
+		if r.Replication, err = b.replicationRows(ctx); err != nil {
+			return r, err
+		}
+	}
+	return r, ctx.Err()
+}
+
+// brokerConfig gives deleted topics' space back soon, and the JVM room for large requests.
+func brokerConfig() testenv.KafkaConfig {
+	return testenv.KafkaConfig{JVMHeapMiB: 1024, Properties: map[string]string{"log.segment.delete.delay.ms": "1000"}}
+}
+
+func (b *bench) frontRows(ctx context.Context) ([]frontRow, error) {
+	if err := b.warmUp(ctx); err != nil {
+		return nil, err
+	}
+	fronts := []struct {
+		name string
+		open func() (*front, error)
+	}{
+		{rowNoProxy, func() (*front, error) { return directFront(b.destination), nil }},
+		{rowRelay, func() (*front, error) { return relayFront(ctx, b) }},
+		{rowProxy, func() (*front, error) { return proxyFront(ctx, b) }},
+	}
+	var rows []frontRow
+	for _, f := range fronts {
+		if !b.has(f.name) {
+			continue
+		}
+		fmt.Printf("%s ...\n", f.name)
+		row := frontRow{Name: f.name}
+		if err := b.frontRow(ctx, f.open, &row); err != nil {
+			row.Error = err.Error()
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func frontLoad(topic string) load {
+	return load{topic: topic, partitions: 8, recordBytes: 1024, batchBytes: 1_000_000}
+}
+
+// warmUp lets the broker compile its hot paths, so that the first row is not its worst.
+func (b *bench) warmUp(ctx context.Context) error {
+	fmt.Println("warm-up ...")
+	direct, l := directFront(b.destination), frontLoad("warm-up")
+	if err := createTopic(ctx, direct, l); err != nil {
+		return err
+	}
+	if _, _, err := measureLoad(ctx, direct, l, min(b.length, 5*time.Second)); err != nil {
+		return err
+	}
+	return deleteTopic(ctx, direct, l.topic)
+}
+
+func (b *bench) frontRow(ctx context.Context, open func() (*front, error), row *frontRow) (err error) {
+	f, err := open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	direct, l := directFront(b.destination), frontLoad(row.Name)
+	if err := createTopic(ctx, direct, l); err != nil {
+		return err
+	}
+	if row.Ping, err = ping(f.broker); err != nil {
+		return err
+	}
+	if row.Produce, row.Consume, err = measureLoad(ctx, f, l, b.length); err != nil {
+		return err
+	}
+	return deleteTopic(ctx, direct, l.topic)
+}
+
+func (b *bench) replicationRows(ctx context.Context) ([]replicationRow, error) {
+	source, err := testenv.StartKafka(ctx, brokerConfig())
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	var rows []replicationRow
+	for _, row := range []replicationRow{{Name: rowReplicate1KiB, RecordBytes: 1024}, {Name: rowReplicate100B, RecordBytes: smallRecordBytes}} {
+		if !b.has(row.Name) {
+			continue
+		}
+		fmt.Printf("%s ...\n", row.Name)
+		if err := b.replicationRow(ctx, source, &row); err != nil {
+			row.Error = err.Error()
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (b *bench) replicationRow(ctx context.Context, source *testenv.Kafka, row *replicationRow) (err error) {
+	l := load{topic: row.Name, partitions: replicationPartitions, recordBytes: row.RecordBytes, batchBytes: replicationBatchBytes}
+	if _, err := fill(ctx, source, l, b.length); err != nil {
+		return err
+	}
+	proxy, err := proxyFront(ctx, b)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, proxy.close()) }()
+	row.measurement, err = measureReplication(ctx, b, proxy, source, l)
+	return err
+}
+
+func (b *bench) nextProfile() string {
+	b.profiles++
+	return filepath.Join(b.profile, fmt.Sprintf("proxy-%d.pprof", b.profiles))
+}
