@@ -197,7 +197,7 @@ func checkACLRule(rule string) error {
 
 func checkEnum(what, value string, values []string) error {
 	if !slices.Contains(values, strings.ToUpper(value)) {
-		return fmt.Errorf("%q is not a %s", value, what)
+		return fmt.Errorf("%q is no %s", value, what)
 	}
 	return nil
 }
