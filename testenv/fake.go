@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
@@ -46,7 +48,7 @@ func StartFake(config FakeConfig) (*Fake, error) {
 	for i := range brokers {
 		numbers = append(numbers, ports.First+i)
 	}
-	options := []kfake.Opt{kfake.NumBrokers(brokers), kfake.Ports(numbers...), kfake.MaxVersions(versions)}
+	options := []kfake.Opt{kfake.NumBrokers(brokers), kfake.Ports(numbers...), kfake.MaxVersions(versions), kfake.ClusterID(newClusterID())}
 	for topic, partitions := range config.Topics {
 		options = append(options, kfake.SeedTopics(partitions, topic))
 	}
@@ -55,7 +57,17 @@ func StartFake(config FakeConfig) (*Fake, error) {
 		ports.Close()
 		return nil, fmt.Errorf("start fake cluster: %w", err)
 	}
-	return &Fake{Cluster: cluster, ports: ports}, nil
+	fake := &Fake{Cluster: cluster, ports: ports}
+	fake.ControlKey(int16(kmsg.DescribeACLs), fake.noAuthorizer)
+	return fake, nil
+}
+
+// noAuthorizer answers as a broker without an authorizer does; kfake would list no ACLs, which says that there is one.
+func (f *Fake) noAuthorizer(request kmsg.Request) (kmsg.Response, error, bool) {
+	f.KeepControl()
+	response := request.ResponseKind().(*kmsg.DescribeACLsResponse)
+	response.ErrorCode = kerr.SecurityDisabled.Code
+	return response, nil, true
 }
 
 // Bootstrap lists the "host:port" of every node, node 0 first.

@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kafka-mirror-proxy/cmd/app"
@@ -32,6 +34,9 @@ const (
 	partitions = 3
 	backlog    = 30_000 // records on the source before the mirror begins
 	patience   = 60 * time.Second
+
+	// readOnlyTopic is the KIP's code. The client library, which knows Kafka 4.4, has another name for the number.
+	readOnlyTopic = 134
 )
 
 func main() {
@@ -123,14 +128,33 @@ func (d *demo) startProxy(ctx context.Context) (stop func(), err error) {
 	go func() {
 		ended <- app.Serve(ctx, cfg, app.World{ReadFile: os.ReadFile, LookupEnv: os.LookupEnv, Err: os.Stderr})
 	}()
-	say("The proxy stands in front of the destination: clients bootstrap from %s.", d.proxy)
-	return func() {
+	stop = func() {
 		cancel()
 		if err := <-ended; err != nil {
 			fmt.Println("proxy:", err)
 		}
 		ports.Close()
-	}, nil
+	}
+	if err := until(ctx, "the proxy is ready", func() (bool, error) { return ready(ctx, ports.Addr(4)) }); err != nil {
+		stop()
+		return nil, err
+	}
+	say("The proxy stands in front of the destination: clients bootstrap from %s.", d.proxy)
+	return stop, nil
+}
+
+// ready asks the proxy's /readyz; a proxy that does not answer yet is not ready.
+func ready(ctx context.Context, admin string) (bool, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", nil)
+	if err != nil {
+		return false, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false, ctx.Err()
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK, nil
 }
 
 // mirrors runs the kafka-mirrors tool and returns what it printed.
@@ -216,7 +240,11 @@ func (d *demo) refuse(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("the produce was not refused but hung: %w", err)
 	}
-	fmt.Printf("  produce to %s: refused: %v\n", topic, err)
+	var refused *kerr.Error
+	if !errors.As(err, &refused) || refused.Code != readOnlyTopic {
+		return fmt.Errorf("the produce was refused with another error than READ_ONLY_TOPIC: %w", err)
+	}
+	fmt.Printf("  produce to %s: refused at once: READ_ONLY_TOPIC (%d)\n", topic, refused.Code)
 	return nil
 }
 
