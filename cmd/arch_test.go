@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -34,9 +37,10 @@ var layers = []struct {
 }
 
 type goPackage struct {
+	Dir        string
 	ImportPath string
+	GoFiles    []string
 	Imports    []string
-	Standard   bool
 }
 
 func TestImportsGoDownOnly(t *testing.T) {
@@ -61,8 +65,9 @@ func TestImportsGoDownOnly(t *testing.T) {
 	}
 }
 
-// Nobody but cmd and testenv reads files, flags or the environment.
+// Nobody but cmd and testenv reads files, flags or the environment. Package os may be imported for its sentinel errors.
 func TestOnlyCmdReadsTheWorld(t *testing.T) {
+	uses := regexp.MustCompile(`\bos\.[A-Z]\w*`)
 	for _, p := range list(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		if matches(name, "cmd/...") || matches(name, "testenv/...") {
@@ -70,8 +75,20 @@ func TestOnlyCmdReadsTheWorld(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			switch imported {
-			case "os", "flag", "io/ioutil", "os/exec":
+			case "flag", "io/ioutil", "os/exec":
 				t.Errorf("%s must not import %s", name, imported)
+			case "os":
+				for _, file := range p.GoFiles {
+					source, err := os.ReadFile(filepath.Join(p.Dir, file))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, use := range uses.FindAllString(string(source), -1) {
+						if !strings.HasPrefix(use, "os.Err") {
+							t.Errorf("%s must not use %s (%s)", name, use, file)
+						}
+					}
+				}
 			}
 		}
 	}
@@ -120,7 +137,7 @@ func matches(name, pattern string) bool {
 
 func list(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...").Output()
+	out, err := exec.Command("go", "list", "-json=Dir,ImportPath,GoFiles,Imports", module+"...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

@@ -192,12 +192,15 @@ func (d *demo) mirror(ctx context.Context) error {
 	if err := d.command(ctx, "--create", "--mirror", "dr", "--mirror-config", file); err != nil {
 		return err
 	}
-	return d.command(ctx, "--add", "--mirror", "dr", "--topic", topic)
+	if err := d.command(ctx, "--add", "--mirror", "dr", "--topic", topic); err != nil {
+		return err
+	}
+	say("The lag falls while the producer goes on writing:")
+	return nil
 }
 
 // catchUp shows the describe table until the lag is gone.
 func (d *demo) catchUp(ctx context.Context) error {
-	say("The lag falls while the producer goes on writing:")
 	last := ""
 	return until(ctx, "the lag is 0", func() (bool, error) {
 		table, err := d.mirrors(ctx, "--describe", "--mirror", "dr")
