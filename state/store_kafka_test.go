@@ -193,7 +193,7 @@ func testOwnership(t *testing.T, newCluster func(t *testing.T) *cluster) {
 			t.Error("a stopped store still owns the mirrors")
 		}
 		a = start(t, c, "a", nil).awaitOwner(t)
-		if diff := cmp.Diff(before, contents(a.View()), cmp.AllowUnexported(Topic{})); diff != "" {
+		if diff := diffContents(before, contents(a.View())); diff != "" {
 			t.Error(diff)
 		}
 		if a.Generation() <= generation {
@@ -201,7 +201,7 @@ func testOwnership(t *testing.T, newCluster func(t *testing.T) *cluster) {
 		}
 		a.kill()
 		a = start(t, c, "a", nil).awaitOwner(t)
-		if diff := cmp.Diff(before, contents(a.View()), cmp.AllowUnexported(Topic{})); diff != "" {
+		if diff := diffContents(before, contents(a.View())); diff != "" {
 			t.Error("after a crash: " + diff)
 		}
 	})
@@ -470,4 +470,8 @@ func produceRaw(t *testing.T, bootstrap []string, partition int32, key, value []
 	if err := client.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func diffContents(want, got content) string {
+	return cmp.Diff(want, got, cmp.AllowUnexported(Topic{}))
 }
