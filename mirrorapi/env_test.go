@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafka-mirror-proxy/protocol/mirrormsg"
 	"kafka-mirror-proxy/state"
@@ -91,17 +89,8 @@ func newEnv(t *testing.T, options ...option) *env {
 	e := &env{
 		t:           t,
 		source:      testenv.NewFake(t, testenv.FakeConfig{Topics: cfg.sourceTopics, Options: []kfake.Opt{kfake.ClusterID(sourceID)}}),
-		destination: testenv.NewFake(t, testenv.FakeConfig{Brokers: cfg.brokers, Options: []kfake.Opt{kfake.ClusterID(cfg.destinationID)}}),
+		destination: newDestination(t, cfg),
 		store:       state.NewMemory(), live: state.NewLive(), gate: &fakeGate{}, log: &strings.Builder{},
-	}
-	if !cfg.authorizer {
-		// kfake answers as a cluster with an authorizer does; a stock cluster without one says so.
-		e.destination.ControlKey(int16(kmsg.DescribeACLs), func(req kmsg.Request) (kmsg.Response, error, bool) {
-			e.destination.KeepControl()
-			resp := req.ResponseKind().(*kmsg.DescribeACLsResponse)
-			resp.ErrorCode = kerr.SecurityDisabled.Code
-			return resp, nil, true
-		})
 	}
 	e.sourceClient, e.destinationClient = e.client(e.source), e.client(e.destination)
 	e.clusters = &fakeClusters{source: e.sourceClient, destination: e.destinationClient}
@@ -126,6 +115,21 @@ func newEnv(t *testing.T, options ...option) *env {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// newDestination starts a destination without an authorizer, as testenv's are, or a bare kfake, which answers questions for
+// ACLs as a cluster with one does.
+func newDestination(t *testing.T, cfg envConfig) *testenv.Fake {
+	t.Helper()
+	if !cfg.authorizer {
+		return testenv.NewFake(t, testenv.FakeConfig{Brokers: cfg.brokers, Options: []kfake.Opt{kfake.ClusterID(cfg.destinationID)}})
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(cfg.brokers), kfake.ClusterID(cfg.destinationID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return &testenv.Fake{Cluster: cluster}
 }
 
 func (e *env) client(cluster *testenv.Fake) *kgo.Client {
