@@ -131,10 +131,9 @@ func frames(t testing.TB, stream []byte) [][]byte {
 func correlationOf(answer []byte) int32 { return int32(binary.BigEndian.Uint32(answer[sizeBytes:])) }
 
 // listHandler answers every local request with its key, so that answers can be told apart.
-type listHandler struct{ calls int }
+type listHandler struct{}
 
-func (h *listHandler) Handle(_ context.Context, r LocalRequest) ([]byte, error) {
-	h.calls++
+func (*listHandler) Handle(_ context.Context, r LocalRequest) ([]byte, error) {
 	if r.Key == protocol.KeyDescribeConfigs {
 		response := kmsg.NewPtrDescribeConfigsResponse()
 		response.Version = r.Version
