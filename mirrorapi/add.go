@@ -208,7 +208,7 @@ func (h *Handler) joinMirror(ctx context.Context, mirror *state.Mirror, addition
 func (h *Handler) finish(ctx context.Context, additions []*addition, exclude exclusion) {
 	each(pending(additions), func(a *addition) {
 		if a.existed {
-			a.err = h.alterTopic(ctx, a.name, a.have, a.wanted, exclude)
+			a.err = h.alterTopic(ctx, a, exclude)
 		}
 		if a.err != nil {
 			return

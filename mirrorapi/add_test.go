@@ -300,25 +300,18 @@ func TestAddAltersATopicThatExists(t *testing.T) {
 	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
 	setTopicConfig(t, e.sourceClient, "orders", map[string]string{"segment.bytes": "5000000"})
 	e.mirror("m1")
-	if err := e.destination.CreateTopic("orders", 1, map[string]string{
-		"retention.ms": "5", "min.insync.replicas": "1", "segment.ms": "100", "retention.bytes": "-1",
-	}); err != nil {
+	if err := e.destination.CreateTopic("orders", 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	var changes []string
-	// kfake knows fewer topic configs than Kafka, so the request is looked at instead of its effect.
-	e.destination.ControlKey(int16(kmsg.IncrementalAlterConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
+	accept := fakeTopicConfigs(e, map[string]string{
+		"retention.ms": "5", "min.insync.replicas": "1", "segment.ms": "100", "retention.bytes": "-1",
+	})
+	accept.onAlter = func() {
 		if topic, ok := e.store.View().Topic("orders"); !ok || topic.Desired != state.DesiredAdding {
 			t.Error("the configs are altered before the topic is read-only, or after the end")
 		}
-		resource := req.(*kmsg.IncrementalAlterConfigsRequest).Resources[0]
-		for _, c := range resource.Configs {
-			changes = append(changes, c.Op.String()+" "+c.Name+" "+text(c.Value))
-		}
-		resp := req.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
-		resp.Resources = []kmsg.IncrementalAlterConfigsResponseResource{{ResourceType: resource.ResourceType, ResourceName: resource.ResourceName}}
-		return resp, nil, true
-	})
+	}
+	accept.shownAfter = 2 // the leader is late
 	e.mustAdd("m1", "orders")
 	want := []string{
 		"SET cleanup.policy delete", "SET compression.type producer", "SET max.message.bytes 1114124",
@@ -326,8 +319,11 @@ func TestAddAltersATopicThatExists(t *testing.T) {
 		"SET message.timestamp.type CreateTime", "SET retention.ms -1", "SET segment.bytes 5000000",
 		"SET unclean.leader.election.enable false", "DELETE segment.ms ",
 	}
-	if !slices.Equal(changes, want) {
-		t.Errorf("changes:\n%s\nwant:\n%s", strings.Join(changes, "\n"), strings.Join(want, "\n"))
+	if !slices.Equal(accept.changes, want) {
+		t.Errorf("changes:\n%s\nwant:\n%s", strings.Join(accept.changes, "\n"), strings.Join(want, "\n"))
+	}
+	if accept.shownAfter != 0 {
+		t.Error("the add did not wait until the leader had the configs")
 	}
 }
 
@@ -427,14 +423,57 @@ func overrides(t *testing.T, client *kgo.Client, topic string) map[string]string
 	return configs[topic].overrides
 }
 
-// alterSucceeds makes the destination accept every alteration: kfake knows fewer topic configs than Kafka.
-func alterSucceeds(e *env) {
+// topicConfigsFake stands in for the destination's topic configs, of which kfake knows fewer than Kafka. All topics share
+// its overrides.
+type topicConfigsFake struct {
+	overrides  map[string]string
+	changes    []string // in order: operation, key, value
+	onAlter    func()
+	shownAfter int // how often the old configs are still described after an alteration
+	old        map[string]string
+}
+
+func fakeTopicConfigs(e *env, overrides map[string]string) *topicConfigsFake {
+	f := &topicConfigsFake{overrides: overrides, onAlter: func() {}}
 	e.destination.ControlKey(int16(kmsg.IncrementalAlterConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		e.destination.KeepControl()
+		f.onAlter()
+		f.old = maps.Clone(f.overrides)
 		resp := req.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
 		for _, r := range req.(*kmsg.IncrementalAlterConfigsRequest).Resources {
+			for _, c := range r.Configs {
+				f.changes = append(f.changes, c.Op.String()+" "+c.Name+" "+text(c.Value))
+				if c.Op == kmsg.IncrementalAlterConfigOpSet {
+					f.overrides[c.Name] = *c.Value
+				} else {
+					delete(f.overrides, c.Name)
+				}
+			}
 			resp.Resources = append(resp.Resources, kmsg.IncrementalAlterConfigsResponseResource{ResourceType: r.ResourceType, ResourceName: r.ResourceName})
 		}
 		return resp, nil, true
 	})
+	e.destination.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		e.destination.KeepControl()
+		show := f.overrides
+		if len(f.changes) > 0 && f.shownAfter > 0 {
+			f.shownAfter--
+			show = f.old
+		}
+		resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		for _, r := range req.(*kmsg.DescribeConfigsRequest).Resources {
+			row := kmsg.DescribeConfigsResponseResource{ResourceType: r.ResourceType, ResourceName: r.ResourceName}
+			for key, value := range show {
+				row.Configs = append(row.Configs, kmsg.DescribeConfigsResponseResourceConfig{
+					Name: key, Value: &value, Source: kmsg.ConfigSourceDynamicTopicConfig,
+				})
+			}
+			resp.Resources = append(resp.Resources, row)
+		}
+		return resp, nil, true
+	})
+	return f
 }
+
+// alterSucceeds makes the destination accept every alteration.
+func alterSucceeds(e *env) { fakeTopicConfigs(e, map[string]string{}) }

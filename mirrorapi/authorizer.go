@@ -15,6 +15,8 @@ import (
 
 const (
 	authorizerFindingValid = time.Minute
+	// authorizerFailureValid keeps those who waited while the question failed from asking it one after the other.
+	authorizerFailureValid = time.Second
 	authorizerAskTimeout   = 10 * time.Second
 )
 
@@ -26,31 +28,34 @@ type authorizerCheck struct {
 	clock  func() time.Time
 
 	mu      sync.Mutex
-	found   error // the finding: nil for no authorizer
+	found   error // nil: there is no authorizer
 	validTo time.Time
 }
 
 // check returns nil when the destination has no authorizer, CLUSTER_AUTHORIZATION_FAILED when it has one, and a retriable
-// failure when it could not be asked. A finding is kept for a minute; a failure to ask is not kept.
+// failure when it could not be asked. A finding is kept for a minute, a failure for a second.
 func (a *authorizerCheck) check(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.clock()
-	if now.Before(a.validTo) {
+	if a.clock().Before(a.validTo) {
 		return a.found
 	}
-	present, err := askForAuthorizer(ctx, a.client())
-	if err != nil {
-		return failf(mirrormsg.CoordinatorNotAvailable,
+	// The question is not this client's alone: others wait for its answer.
+	present, err := askForAuthorizer(context.WithoutCancel(ctx), a.client())
+	valid := authorizerFindingValid
+	switch {
+	case err != nil:
+		a.found = failf(mirrormsg.CoordinatorNotAvailable,
 			"whether the destination cluster has an authorizer could not be found out: %v", err)
-	}
-	a.found = nil
-	if present {
+		valid = authorizerFailureValid
+	case present:
 		a.found = failf(mirrormsg.ClusterAuthorizationFailed,
 			"the destination cluster has an authorizer, and this proxy cannot check rights on mirrors yet: "+
 				"the mirror APIs are refused to everyone")
+	default:
+		a.found = nil
 	}
-	a.validTo = now.Add(authorizerFindingValid)
+	a.validTo = a.clock().Add(valid)
 	return a.found
 }
 

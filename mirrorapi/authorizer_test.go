@@ -38,7 +38,7 @@ func TestADestinationWithAnAuthorizerIsRefused(t *testing.T) {
 	}
 }
 
-// Not knowing is not a permission, and not kept; a finding is, for a minute.
+// Not knowing is not a permission, and hardly kept; a finding is, for a minute.
 func TestAuthorizerFinding(t *testing.T) {
 	e := newEnv(t, withAuthorizer())
 	code, asked := kerr.UnknownServerError.Code, 0
@@ -54,6 +54,7 @@ func TestAuthorizerFinding(t *testing.T) {
 	}
 	wantRefusal(t, list(), mirrormsg.CoordinatorNotAvailable, "could not be found out")
 	code = kerr.SecurityDisabled.Code
+	e.nowMs.Add(authorizerFailureValid.Milliseconds())
 	wantStatus(t, list(), 0, "")
 	code = kerr.ClusterAuthorizationFailed.Code
 	before := asked

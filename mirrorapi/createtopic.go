@@ -7,13 +7,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const createTimeoutMs = 15000
+const (
+	createTimeoutMs = 15000
+	configsTimeout  = 15 * time.Second
+)
 
 // createTopic creates a topic on the destination. Configs that the destination does not accept are left out, which is
 // logged once, unless replication cannot do without them.
@@ -61,8 +65,10 @@ func createTopicOnce(ctx context.Context, client *kgo.Client, name string, parti
 }
 
 // alterTopic gives an existing destination topic the configs it is to have; those it has beyond them are removed, but for
-// the excluded ones, which are its own.
-func (h *Handler) alterTopic(ctx context.Context, name string, have, wanted map[string]string, exclude exclusion) error {
+// the excluded ones, which are its own. It returns when the leaders know: a record that is written before a leader has left
+// LogAppendTime would lose its timestamp.
+func (h *Handler) alterTopic(ctx context.Context, a *addition, exclude exclusion) error {
+	name, have, wanted := a.name, a.have, a.wanted
 	changes := map[string]string{}
 	for key, value := range wanted {
 		if current, ok := have[key]; !ok || current != value {
@@ -85,6 +91,47 @@ func (h *Handler) alterTopic(ctx context.Context, name string, have, wanted map[
 	h.warnDropped(name, dropped)
 	if err != nil {
 		return fmt.Errorf("alter the configs of topic %s on the destination: %w", name, err)
+	}
+	for key := range dropped {
+		delete(changes, key)
+	}
+	return h.awaitConfigs(ctx, a, changes)
+}
+
+// awaitConfigs waits until each leader of the topic shows the configs.
+func (h *Handler) awaitConfigs(ctx context.Context, a *addition, configs map[string]string) error {
+	ctx, cancel := context.WithTimeout(ctx, configsTimeout)
+	defer cancel()
+	leaders := slices.Clone(a.destination.leaders)
+	slices.Sort(leaders)
+	for _, leader := range slices.Compact(leaders) {
+		for {
+			found, err := readTopicConfigs(ctx, h.clusters.Destination().Broker(int(leader)), []string{a.name})
+			if err == nil {
+				err = found[a.name].lack(configs)
+			}
+			if err == nil {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("topic %s: wait until broker %d has its new configs: %w", a.name, leader, err)
+			case <-time.After(createdPause):
+			}
+		}
+	}
+	return nil
+}
+
+// lack says which of the overrides wanted is not there.
+func (c topicConfigs) lack(wanted map[string]string) error {
+	if c.err != nil {
+		return c.err
+	}
+	for key, value := range wanted {
+		if found := c.overrides[key]; found != value {
+			return fmt.Errorf("%s is %q, not %q", key, found, value)
+		}
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ type leaderCache struct {
 
 	mu      sync.Mutex
 	info    *clusterInfo
-	names   map[string]bool // what info was asked for
+	err     error           // of the last question; kept too, so that those who waited do not ask one after the other
+	names   map[string]bool // what was asked for
 	validTo time.Time
 }
 
@@ -32,23 +33,27 @@ type leaderCache struct {
 func (c *leaderCache) get(ctx context.Context, names []string) (*clusterInfo, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	covered := func(name string) bool { return c.names[name] }
-	if c.info != nil && c.clock().Before(c.validTo) && !slices.ContainsFunc(names, func(n string) bool { return !covered(n) }) {
-		return c.info, nil
+	if c.clock().Before(c.validTo) && (c.err != nil || c.covers(names)) {
+		return c.info, c.err
 	}
 	if names == nil {
 		names = []string{} // nil would ask for every topic
 	}
-	info, err := readMetadata(ctx, c.client(), names)
-	if err != nil {
-		return nil, failf(mirrormsg.CoordinatorNotAvailable, "destination cluster: %v", err)
+	// The question is not this client's alone: others wait for its answer.
+	c.info, c.err = readMetadata(context.WithoutCancel(ctx), c.client(), names)
+	if c.err != nil {
+		c.err = failf(mirrormsg.CoordinatorNotAvailable, "destination cluster: %v", c.err)
 	}
-	c.info, c.names = info, make(map[string]bool, len(names))
+	c.names = make(map[string]bool, len(names))
 	for _, name := range names {
 		c.names[name] = true
 	}
 	c.validTo = c.clock().Add(leadersValid)
-	return info, nil
+	return c.info, c.err
+}
+
+func (c *leaderCache) covers(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !c.names[name] })
 }
 
 // reporter returns the broker on whose listener a partition is reported: its leader, or the live broker with the lowest id

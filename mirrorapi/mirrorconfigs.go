@@ -80,7 +80,7 @@ var mirrorConfigs = map[string]configSpec{
 	"mirror.produce.acks": {kind: choice, fallback: "all",
 		choices: []string{"all", "1"}, refused: []string{"1"}},
 	"mirror.produce.raise-producer-expiration": {kind: boolean, fallback: "false", unused: true},
-	"mirror.produce.ambiguous.wait.ms":         {kind: number, min: 0, max: math.MaxInt64, fallback: "30000"},
+	"mirror.produce.ambiguous.wait.ms":         {kind: number, min: 0, max: math.MaxInt64, fallback: "30000", unused: true},
 }
 
 // specOf returns what is known of a config key, false for a key that a mirror cannot have.

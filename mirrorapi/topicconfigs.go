@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -51,8 +50,8 @@ type topicConfigs struct {
 	err       error
 }
 
-// readTopicConfigs describes the configs of topics. A topic that could not be described has err set.
-func readTopicConfigs(ctx context.Context, client *kgo.Client, names []string) (map[string]topicConfigs, error) {
+// readTopicConfigs describes the configs of topics, as any broker of a cluster (a client) or a certain one knows them. A topic that could not be described has err set.
+func readTopicConfigs(ctx context.Context, cluster kmsg.Requestor, names []string) (map[string]topicConfigs, error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	req := kmsg.NewPtrDescribeConfigsRequest()
@@ -62,7 +61,7 @@ func readTopicConfigs(ctx context.Context, client *kgo.Client, names []string) (
 		resource.ResourceName = name
 		req.Resources = append(req.Resources, resource)
 	}
-	resp, err := req.RequestWith(ctx, client)
+	resp, err := req.RequestWith(ctx, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("describe topic configs: %w", err)
 	}
