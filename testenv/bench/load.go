@@ -137,6 +137,14 @@ type measurement struct {
 	GeneratorCPUSeconds float64 `json:"generator_cpu_seconds"`
 }
 
+func (m measurement) plus(n measurement) measurement {
+	return measurement{
+		Records: m.Records + n.Records, Bytes: m.Bytes + n.Bytes, Seconds: m.Seconds + n.Seconds,
+		ProcessCPUSeconds:   m.ProcessCPUSeconds + n.ProcessCPUSeconds,
+		GeneratorCPUSeconds: m.GeneratorCPUSeconds + n.GeneratorCPUSeconds,
+	}
+}
+
 // megabytesPerSecond counts in 10^6 bytes, perGB in 10^9.
 func (m measurement) megabytesPerSecond() float64 { return float64(m.Bytes) / 1e6 / m.Seconds }
 func (m measurement) processCPUPerGB() float64    { return m.ProcessCPUSeconds / (float64(m.Bytes) / 1e9) }
