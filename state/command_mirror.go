@@ -83,7 +83,6 @@ func (c DeleteMirror) decide(d *draft, _ int64) ([]record, *Error) {
 	}
 	slices.SortFunc(keys, comparePartsKeys)
 
-	// The mirror first: who reads only half of this finds topics without a mirror, not a mirror without its topics.
 	records := []record{mirrorRecord{name: c.Name}}
 	for _, id := range ids {
 		records = append(records, topicRecord{id: id})

@@ -226,22 +226,28 @@ func putSlot[T any](slots []*T, partition int32, value *T) []*T {
 
 func (d *draft) refreshReadOnly() {
 	for id := range d.dirtyIDs {
-		if t, ok := d.topics.m[id]; ok && d.isReadOnly(t) {
-			d.readOnlyIDs.set(id, t)
-		} else {
-			d.readOnlyIDs.remove(id)
+		t := d.topics.m[id]
+		if t != nil && !d.isReadOnly(t) {
+			t = nil
 		}
+		putOrRemove(&d.readOnlyIDs, id, t)
 	}
 	for name := range d.dirtyNames {
 		readOnlyOnes := slices.DeleteFunc(slices.Clone(d.names.m[name]), func(t *Topic) bool { return !d.isReadOnly(t) })
-		if t := preferred(readOnlyOnes); t != nil {
-			d.readOnlyNames.set(name, t)
-		} else {
-			d.readOnlyNames.remove(name)
-		}
+		putOrRemove(&d.readOnlyNames, name, preferred(readOnlyOnes))
 	}
 	clear(d.dirtyIDs)
 	clear(d.dirtyNames)
+}
+
+// putOrRemove leaves a map alone, and so shared, that says so already.
+func putOrRemove[K comparable](c *cow[K, *Topic], k K, t *Topic) {
+	switch {
+	case t == nil:
+		c.remove(k)
+	case c.m[k] != t:
+		c.set(k, t)
+	}
 }
 
 func (d *draft) isReadOnly(t *Topic) bool { return readOnly(t, d.parts.m[partsKey{t.Mirror, t.ID}]) }

@@ -86,9 +86,34 @@ func (t *tail) awaitVacancy(ctx context.Context, lost int64) ownerState {
 	}
 }
 
+// checkVacancy reads up to this moment and fails when the owner record is not the one observed any more. A process that
+// was stopped for a while concludes from what it had read before; it must not fence an owner that lives.
+func (t *tail) checkVacancy(ctx context.Context, observed ownerState) error {
+	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
+	defer cancel()
+	written, err := t.produce(ctx, t.syncRecords()...)
+	if err != nil {
+		return err
+	}
+	if err := t.await(ctx, written); err != nil {
+		return err
+	}
+	return t.checkOwner(observed)
+}
+
+func (t *tail) checkOwner(observed ownerState) error {
+	if last, _, _ := t.lastOwner(); last != observed {
+		return errOwnerChanged
+	}
+	return nil
+}
+
 // takeOver fences whoever was owner and becomes it, unless the owner record is no longer the one observed: then somebody
 // took over between, whose lease may still run although it is fenced now.
 func (k *Kafka) takeOver(ctx context.Context, t *tail, observed ownerState) (*ownership, error) {
+	if err := t.checkVacancy(ctx, observed); err != nil {
+		return nil, fmt.Errorf("take over: %w", err)
+	}
 	producer, err := kgo.NewClient(append(k.clientOpts(),
 		kgo.TransactionalID(ownerTransactionalID),
 		kgo.TransactionTimeout(transactionTimeout),
@@ -115,11 +140,10 @@ func (o *ownership) begin(ctx context.Context, observed ownerState) error {
 	if _, err := o.transact(ctx, o.tail.syncRecords()); err != nil {
 		return err
 	}
-	last, _, _ := o.tail.lastOwner()
-	if last != observed {
-		return errOwnerChanged
+	if err := o.tail.checkOwner(observed); err != nil {
+		return err
 	}
-	o.self.Owner = Owner{InstanceID: o.kafka.cfg.InstanceID, Address: o.kafka.cfg.Address, Generation: last.Generation + 1}
+	o.self.Owner = Owner{InstanceID: o.kafka.cfg.InstanceID, Address: o.kafka.cfg.Address, Generation: observed.Generation + 1}
 	start, err := o.transact(ctx, []*kgo.Record{o.heartbeat()})
 	if err != nil {
 		return err

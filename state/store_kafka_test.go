@@ -180,6 +180,40 @@ func TestKafkaOnFake(t *testing.T) {
 	})
 }
 
+func TestKafkaWithoutDestination(t *testing.T) {
+	ports, err := testenv.ReservePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ports.Close()
+	p := start(t, &cluster{bootstrap: []string{ports.Addr(0)}}, "a", nil)
+	awaitProblem(t, p, "refused")
+	if err := p.Do(t.Context(), CreateMirror{Name: "m"}); code(err) != CodeNotLoaded || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("Do: %v", err)
+	}
+	if p.View().Loaded() || p.Lease() || p.Generation() != 0 {
+		t.Error("a store without a destination claims to know something")
+	}
+}
+
+func TestKafkaConfigIsChecked(t *testing.T) {
+	for name, cfg := range map[string]KafkaConfig{
+		"no instance id":           {},
+		"negative partitions":      {InstanceID: "a", Partitions: -1},
+		"lease below heartbeat":    {InstanceID: "a", HeartbeatInterval: 5 * time.Second},
+		"take-over within a lease": {InstanceID: "a", TakeoverAfter: 3 * time.Second},
+		"negative heartbeat":       {InstanceID: "a", HeartbeatInterval: -1},
+		"negative replication":     {InstanceID: "a", ReplicationFactor: -1},
+	} {
+		if _, err := OpenKafka(cfg); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	if _, err := OpenKafka(KafkaConfig{InstanceID: "a"}); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+}
+
 // testOwnership is what several stores on one cluster have to do. Each call of cluster gives one without __mirror_state.
 func testOwnership(t *testing.T, newCluster func(t *testing.T) *cluster) {
 	t.Run("RestartKeepsState", func(t *testing.T) {
@@ -261,6 +295,28 @@ func testOwnership(t *testing.T, newCluster func(t *testing.T) *cluster) {
 			return nil
 		})
 		do(t, a, CreateMirror{Name: "m"})
+	})
+	t.Run("StaleConclusionFencesNobody", func(t *testing.T) {
+		a := start(t, newCluster(t), "a", nil).awaitOwner(t)
+		generation := a.Generation()
+		reader := a.ownership.Load().tail
+		observed, _, moved := reader.lastOwner()
+		receive(t, moved)
+		// As a standby that was stopped with SIGSTOP would, which has missed heartbeats but not yet read that it did.
+		testenv.Eventually(t, patience, "a heartbeat", func() error { return notErr(reader.checkOwner(observed)) })
+		if o, err := a.takeOver(t.Context(), reader, observed); !errors.Is(err, errOwnerChanged) {
+			t.Errorf("take-over on an old conclusion: %v, %v", o, err)
+		}
+		before := a.transactions.Load()
+		testenv.Eventually(t, patience, "more heartbeats", func() error {
+			if n := a.transactions.Load() - before; n < 5 {
+				return fmt.Errorf("%d", n)
+			}
+			return nil
+		})
+		if a.Generation() != generation || !a.Lease() {
+			t.Errorf("the owner of generation %d was disturbed: generation %d, lease %v", generation, a.Generation(), a.Lease())
+		}
 	})
 	t.Run("FrozenOwnerIsFenced", func(t *testing.T) {
 		c := newCluster(t)
@@ -370,6 +426,13 @@ func testOwnership(t *testing.T, newCluster func(t *testing.T) *cluster) {
 		}
 		awaitProblem(t, a, "number of partitions")
 	})
+}
+
+func notErr(err error) error {
+	if err == nil {
+		return errors.New("no error")
+	}
+	return nil
 }
 
 // fill stores something of each kind.
