@@ -97,6 +97,9 @@ func assemble(cfg *config.Config, world World, log zerolog.Logger) (parts []part
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := registry.Register(replicator); err != nil {
+		return nil, nil, fmt.Errorf("register the replication's metrics: %w", err)
+	}
 	if server, err = newServer(cfg, store, gate, handler, settings, registry, log); err != nil {
 		return nil, nil, err
 	}

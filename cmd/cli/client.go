@@ -75,7 +75,7 @@ func (c *client) checkServer(ctx context.Context) error {
 	response, err := request.RequestWith(ctx, c.kafka)
 	if err != nil {
 		if ctx.Err() == nil && (errors.Is(err, io.EOF) || errors.Is(err, kgo.ErrClientClosed)) {
-			return fmt.Errorf("%s closed the connection: is it a Kafka listener of kafka-mirror-proxy, and does its security match --command-config? (%w)", c.servers, err)
+			return fmt.Errorf("%s closed the connection: is it a Kafka listener of kafka-mirror-proxy, is the destination up (the proxy's /readyz tells), and does the security match --command-config? (%w)", c.servers, err)
 		}
 		return fmt.Errorf("cannot reach kafka-mirror-proxy at %s: %w", c.servers, err)
 	}
