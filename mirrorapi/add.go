@@ -186,6 +186,7 @@ func (h *Handler) joinMirror(ctx context.Context, mirror *state.Mirror, addition
 			Mirror: mirror.Name, Name: a.name, ID: a.destination.id, SourceID: a.source.id,
 			Partitions: a.destination.partitions, Engine: engine, HandBack: a.handBack,
 		}
+		h.underWay.LoadOrStore(add.ID, a)
 		if err := h.store.Do(ctx, add); err != nil {
 			a.err = fmt.Errorf("topic %s: %w", a.name, err)
 			// Whether it was stored is not always known; a rollback of what was not is a no-op.
@@ -222,6 +223,7 @@ func (h *Handler) finish(ctx context.Context, additions []*addition, exclude exc
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	each(additions, func(a *addition) {
+		defer h.underWay.CompareAndDelete(a.destination.id, a)
 		if a.err == nil || !a.adding {
 			return
 		}
@@ -232,11 +234,14 @@ func (h *Handler) finish(ctx context.Context, additions []*addition, exclude exc
 }
 
 // RollbackLeftovers ends the additions that another process, or this one before it lost the ownership, left half done: the
-// topics are again what they were, and can be added anew. To be called by a process that has just become the owner, before
-// it answers requests.
+// topics are again what they were, and can be added anew. To be called by a process that has just become the owner. Additions
+// that requests are at work on at this moment are theirs to end.
 func (h *Handler) RollbackLeftovers(ctx context.Context) error {
 	var errs []error
 	for _, topic := range h.store.View().Adding() {
+		if _, ok := h.underWay.Load(topic.ID); ok {
+			continue
+		}
 		h.log.Warn().Str("mirror", topic.Mirror).Str("topic", topic.Name).
 			Msg("adding the topic was cut short; it is not in the mirror, add it again")
 		if err := h.store.Do(ctx, state.RollbackTopic{ID: topic.ID}); err != nil {

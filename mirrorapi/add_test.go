@@ -101,6 +101,8 @@ func TestAddRefusals(t *testing.T) {
 	wantRefusal(t, &e.add("m1", "orders").Status, mirrormsg.UnknownMirror, `mirror "m1" does not exist`)
 	e.mirror("m1")
 	wantRefusal(t, &e.add("m1", "__internal").Status, mirrormsg.InvalidTopicException, "__internal is internal")
+	byPattern := e.topics(mirrormsg.AddTopicsToMirror, "m1", func(r *mirrormsg.TopicsRequest) { r.Patterns = []string{"__internal"} })
+	wantRefusal(t, &byPattern.Status, mirrormsg.InvalidTopicException, "__internal is internal")
 	wantRefusal(t, &e.add("m1", "missing").Status, mirrormsg.UnknownTopicOrPartition,
 		"topic missing does not exist on the source cluster of mirror m1")
 
@@ -384,6 +386,22 @@ func TestRollbackLeftovers(t *testing.T) {
 	}
 	if _, ok := e.store.View().Topic("orders"); ok {
 		t.Error("the topic is still there")
+	}
+}
+
+func TestRollbackLeftoversLeavesAdditionsUnderWay(t *testing.T) {
+	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
+	e.mirror("m1")
+	e.gate.hook = func() error { return e.h.RollbackLeftovers(t.Context()) }
+	topic := e.mustAdd("m1", "orders")[0]
+	e.do(state.RemoveTopic{Mirror: "m1", Name: "orders"})
+	e.move(topic, 0, stopping...)
+	e.do(state.AddTopic{Mirror: "m1", Name: "orders", ID: topic.ID, Partitions: 1, Engine: "produce"})
+	if err := e.h.RollbackLeftovers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if now := e.topic("orders"); now.Desired != state.DesiredStopped {
+		t.Errorf("a later leftover is %s", now.Desired)
 	}
 }
 

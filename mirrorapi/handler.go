@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -76,6 +77,7 @@ type Handler struct {
 	log        zerolog.Logger
 	authorizer authorizerCheck
 	leaders    leaderCache
+	underWay   sync.Map // by state.TopicID: the topics that a request is adding at this moment
 }
 
 // New checks the config and returns the handler.

@@ -187,6 +187,11 @@ func readSelection(req *mirrormsg.TopicsRequest) (topicSelection, error) {
 		if text == "" {
 			return s, failf(mirrormsg.InvalidRequest, "pattern is empty")
 		}
+		if isInternalName(text) && mirrormsg.CheckTopicName(text) == nil {
+			// It is meant as a name, and "no topic matches" would not say what is wrong with it.
+			s.names = append(s.names, text)
+			continue
+		}
 		p, err := compilePattern(text)
 		if err != nil {
 			return s, failf(mirrormsg.InvalidRequest, "%v", err)
