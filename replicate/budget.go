@@ -86,12 +86,15 @@ type holding struct {
 	budget *Budget
 	bytes  int64
 	users  atomic.Int64
+	// releaser is release as a value, made once and not for every batch.
+	releaser func()
 }
 
 // hold makes a holding with one user.
 func (b *Budget) hold(bytes int64) *holding {
 	h := &holding{budget: b, bytes: bytes}
 	h.users.Store(1)
+	h.releaser = h.release
 	return h
 }
 

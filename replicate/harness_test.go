@@ -149,13 +149,18 @@ func (r *rig) start() {
 	r.t.Cleanup(r.stop)
 }
 
-// createTopic makes a topic on both sides.
+// createTopic makes a topic on both sides, with a replica on every broker.
 func (r *rig) createTopic(name string, partitions int32, configs map[string]*string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, c := range []*kgo.Client{r.source, r.destination} {
-		if _, err := kadm.NewClient(c).CreateTopic(ctx, partitions, -1, configs, name); err != nil {
+		admin := kadm.NewClient(c)
+		brokers, err := admin.ListBrokers(ctx)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if _, err := admin.CreateTopic(ctx, partitions, int16(len(brokers)), configs, name); err != nil {
 			r.t.Fatal(err)
 		}
 	}

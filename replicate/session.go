@@ -108,7 +108,7 @@ func (s *session) take(b batch.Batch, held *holding, coder *batch.Coder) error {
 	batch.SetProducer(b, s.producerID, 0, produce.SequenceOf(base))
 	held.use()
 	s.advance(base+int64(count), epoch)
-	s.stream.Push(produce.Batch{Bytes: b, BaseOffset: base, Count: count, Release: held.release})
+	s.stream.Push(produce.Batch{Bytes: b, BaseOffset: base, Count: count, Release: held.releaser})
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (s *session) pushReencoded(b batch.Batch, budget *Budget, coder *batch.Code
 		batch.SetProducer(b, s.producerID, 0, produce.SequenceOf(base))
 		held.use()
 		s.advance(base+int64(count), epoch)
-		s.stream.Push(produce.Batch{Bytes: b, BaseOffset: base, Count: count, Release: held.release})
+		s.stream.Push(produce.Batch{Bytes: b, BaseOffset: base, Count: count, Release: held.releaser})
 		return nil
 	})
 	if err == nil && (len(rest) != 0 || s.next != last+1) {
