@@ -140,3 +140,21 @@ func TestNotOwner(t *testing.T) {
 	list := call[*mirrormsg.ListMirrorsResponse](e, bootstrapNode, &mirrormsg.ListMirrorsRequest{})
 	wantStatus(t, &list.Status, 0, "")
 }
+
+// notLoaded is a store that has not read its state yet.
+type notLoaded struct{ *state.Memory }
+
+func (notLoaded) View() *state.View { return new(state.View) }
+
+func TestNotLoaded(t *testing.T) {
+	e := newEnv(t)
+	fill(e)
+	e.h.store = notLoaded{e.store}
+	const reason = "the state of the mirrors is still being read"
+	wantStatus(t, &call[*mirrormsg.ListMirrorsResponse](e, 0, &mirrormsg.ListMirrorsRequest{}).Status, mirrormsg.CoordinatorLoadInProgress, reason)
+	wantStatus(t, &e.topics(pauseOp, "m", nil, "active").Status, mirrormsg.CoordinatorLoadInProgress, reason)
+	wantStatus(t, e.alter("m", false, op{"client.id", set, "x"}), mirrormsg.CoordinatorLoadInProgress, reason)
+	if r := e.describe("m"); r.ErrorCode != int16(mirrormsg.CoordinatorLoadInProgress) {
+		t.Errorf("DescribeConfigs: %d", r.ErrorCode)
+	}
+}
