@@ -26,6 +26,7 @@ type KafkaConfig struct {
 	// heartbeat, TakeoverAfter (8 s) how long another waits without having seen one.
 	HeartbeatInterval, LeaseDuration, TakeoverAfter time.Duration
 	// AcceptMissing takes a __mirror_state that has lost its content as empty: everything that was mirrored becomes writable.
+	// Only the first time that this store loads: content that goes missing later is never accepted.
 	AcceptMissing bool
 	Log           zerolog.Logger
 }
@@ -217,6 +218,7 @@ func (k *Kafka) session(ctx context.Context) error {
 		return cause(living, err)
 	}
 	k.setProblem("")
+	k.cfg.AcceptMissing = false
 	t.publishLoaded()
 	k.cfg.Log.Info().Int32("partitions", topic.partitions).Msg("the state of the mirrors is loaded")
 	k.lead(living, reading, t)
