@@ -170,10 +170,12 @@ func (b *bench) run(ctx context.Context) (report, error) {
 		return r, err
 	}
 	defer b.destination.Close()
+	fmt.Println("warm-up ...")
+	if err := warmUp(ctx, b.destination, b.length); err != nil {
+		return r, err
+	}
 	if b.has(rowNoProxy, rowRelay, rowProxy) {
-		if r.Fronts, err = b.frontRows(ctx); err != nil {
-			return r, err
-		}
+		r.Fronts = b.frontRows(ctx)
 	}
 	if b.has(rowReplicate1KiB, rowReplicate100B) {
 		if r.Replication, err = b.replicationRows(ctx); err != nil {

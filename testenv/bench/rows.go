@@ -13,10 +13,7 @@ import (
 // what else the machine does at the moment falls on all of them.
 const turns = 4
 
-func (b *bench) frontRows(ctx context.Context) ([]frontRow, error) {
-	if err := b.warmUp(ctx); err != nil {
-		return nil, err
-	}
+func (b *bench) frontRows(ctx context.Context) []frontRow {
 	rows, opened := b.openFronts(ctx)
 	for turn := range turns {
 		fmt.Printf("turn %d of %d ...\n", turn+1, turns)
@@ -37,7 +34,7 @@ func (b *bench) frontRows(ctx context.Context) ([]frontRow, error) {
 			rows[i].Error = err.Error()
 		}
 	}
-	return rows, nil
+	return rows
 }
 
 // openFronts makes a row for each front that is asked for. One that cannot be opened has its
@@ -71,14 +68,13 @@ func frontLoad(topic string) load {
 	return load{topic: topic, partitions: 8, recordBytes: 1024, batchBytes: 1_000_000}
 }
 
-// warmUp lets the broker compile its hot paths, so that the first row is not its worst.
-func (b *bench) warmUp(ctx context.Context) error {
-	fmt.Println("warm-up ...")
-	direct, l := directFront(b.destination), frontLoad("warm-up")
+// warmUp lets a broker compile its hot paths, so that its first row is not its worst.
+func warmUp(ctx context.Context, k *testenv.Kafka, length time.Duration) error {
+	direct, l := directFront(k), frontLoad("warm-up")
 	if err := createTopic(ctx, direct, l); err != nil {
 		return err
 	}
-	if _, _, err := measureLoad(ctx, direct, l, min(b.length, 5*time.Second)); err != nil {
+	if _, _, err := measureLoad(ctx, direct, l, min(length, 5*time.Second)); err != nil {
 		return err
 	}
 	if _, err := ping(direct.broker); err != nil {
@@ -107,6 +103,9 @@ func (b *bench) replicationRows(ctx context.Context) ([]replicationRow, error) {
 		return nil, err
 	}
 	defer source.Close()
+	if err := warmUp(ctx, source, b.length); err != nil {
+		return nil, err
+	}
 	var rows []replicationRow
 	for _, row := range []replicationRow{{Name: rowReplicate1KiB, RecordBytes: 1024}, {Name: rowReplicate100B, RecordBytes: smallRecordBytes}} {
 		if !b.has(row.Name) {
