@@ -209,7 +209,9 @@ func barrier(gate *enforce.Gate, patience time.Duration) error {
 	return gate.Barrier(ctx)
 }
 
-func closedBy(s *runningServer, cause Cause) float64 { return counterValue(s.cfg.Metrics.closes[cause]) }
+func closedBy(s *runningServer, cause Cause) float64 {
+	return counterValue(s.cfg.Metrics.closes[cause])
+}
 
 func eventually(t testing.TB, what string, check func() bool) {
 	t.Helper()
