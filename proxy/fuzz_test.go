@@ -10,8 +10,8 @@ import (
 )
 
 // Any bytes from a client and any bytes from a broker: nothing panics, and cutting the streams changes
-// neither what passes nor how it ends. Only a malformed Fetch answer, which is walked in passing, may have
-// passed more or less of itself before it is found out.
+// neither what passes nor how it ends. Only of a malformed or cut off Fetch answer, which is walked in
+// passing, more or less may have passed before its end.
 func FuzzSession(f *testing.F) {
 	metadata := kmsg.NewPtrMetadataRequest()
 	metadata.Version = 9
@@ -25,17 +25,18 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte{0x16, 3, 1, 2, 0, 1}, []byte{0, 0, 0, 4, 0, 0, 0, 1}, byte(0))
 	store := mirroredStore(f)
 	f.Fuzz(func(t *testing.T, fromClient, fromBroker []byte, extra byte) {
+		left := 0
 		run := func(cut func(int) int) *pump {
 			p := newPump(t, newTestSession(t, store.View), &listHandler{}, cut)
 			p.partial = true
 			p.requests(fromClient)
-			p.answers(fromBroker)
+			left += len(p.answers(fromBroker))
 			return p
 		}
 		plain := run(whole)
 		cut := run(func(most int) int { return min(most, int(extra)) })
 		given := bytes.Equal(plain.given, cut.given)
-		if plain.close.Cause == CauseBrokerFrame {
+		if left > 0 {
 			given = bytes.HasPrefix(plain.given, cut.given) || bytes.HasPrefix(cut.given, plain.given)
 		}
 		if !bytes.Equal(plain.passed, cut.passed) || !given || plain.close.Cause != cut.close.Cause {
