@@ -140,7 +140,6 @@ func (p *partition) digest(err error, next step, w *wanted) {
 		p.attempts = 0
 		return
 	}
-	p.notBefore = p.tenure.cfg.Clock()
 	log := p.tenure.log.With().Str("mirror", w.topic.Mirror).Str("topic", w.topic.Name).Int32("partition", p.id.Partition).Logger()
 	if errors.Is(err, errSourceDeleted) {
 		log.Warn().Err(err).Msg("the source topic is gone; the mirror topic is stopped and keeps its data")
@@ -160,6 +159,7 @@ func (p *partition) digest(err error, next step, w *wanted) {
 		return
 	}
 	p.attempts++
+	p.notBefore = p.tenure.cfg.Clock()
 	settings := &p.tenure.cfg.Settings
 	pause := min(settings.Backoff<<min(p.attempts-1, 20), settings.BackoffMax)
 	event := log.Info()

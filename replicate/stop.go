@@ -125,49 +125,52 @@ func (p *partition) handOver(w *wanted, ready stopped) error {
 	h := p.tenure.handOver(p.id.Topic)
 	h.mu.Lock()
 	h.ready[p.id.Partition] = ready
-	finished, err := p.finishTopic(w, h)
 	h.mu.Unlock()
-	if err != nil || finished {
-		return err
-	}
-	// The last one moves this partition too; until then nothing is to be done here.
 	for p.ctx.Err() == nil {
 		now, ok := p.look()
 		if !ok || now.have.Status != state.Stopping {
 			return nil
 		}
-		h.mu.Lock()
-		_, waiting := h.ready[p.id.Partition]
-		h.mu.Unlock()
-		if !waiting {
-			return nil
+		finished, err := p.finishTopic(now.topic, h)
+		if err != nil || finished {
+			return err
 		}
 		p.rest(0)
 	}
 	return nil
 }
 
-// finishTopic is called with h.mu held.
-func (p *partition) finishTopic(w *wanted, h *handOver) (bool, error) {
-	view := p.tenure.cfg.Store.View()
+// finishTopic makes the partitions that are ready STOPPED, once all are. A topic that is added
+// again meanwhile keeps its configs, and its partitions do not wait for each other: some may
+// never have begun to stop.
+func (p *partition) finishTopic(topic *state.Topic, h *handOver) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ready := h.ready[p.id.Partition]; !ready {
+		return true, nil // another runner has done it
+	}
+	view, stopping := p.tenure.cfg.Store.View(), topic.Desired == state.DesiredStopped
 	var commands []state.Command
-	for i := range w.topic.Partitions {
+	for i := range topic.Partitions {
 		id := state.PartitionID{Topic: p.id.Topic, Partition: i}
 		one, ready := h.ready[i]
 		switch {
 		case ready:
 			commands = append(commands, one.progress,
 				state.MovePartition{Partition: id, To: state.Stopped, LastMirroredOffset: one.lastMirroredOffset, Error: one.note})
-		case view.Partition(id).Status != state.Stopped:
+		case stopping && view.Partition(id).Status != state.Stopped:
 			return false, nil
 		}
 	}
-	if err := p.handBack(w.topic, h); err != nil {
-		delete(h.ready, p.id.Partition) // so that this one comes again
-		return false, err
+	err := error(nil)
+	if stopping {
+		err = p.handBack(topic, h)
 	}
-	if err := p.do("enter STOPPED", commands...); err != nil {
-		delete(h.ready, p.id.Partition)
+	if err == nil {
+		err = p.do("enter STOPPED", commands...)
+	}
+	if err != nil {
+		delete(h.ready, p.id.Partition) // so that this one comes again
 		return false, err
 	}
 	clear(h.ready)

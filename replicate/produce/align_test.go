@@ -1,0 +1,149 @@
+package produce
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"kafka-mirror-proxy/protocol/batch"
+)
+
+func TestAlign(t *testing.T) {
+	type want struct {
+		next, fillFrom int64
+		verdict        Verdict
+		texts          []string // of the error; none: it agrees
+	}
+	none := Expectation{FillToOffset: -1, HandedOverAt: -1}
+	inSequence := func(end int64) *ProducerState { return &ProducerState{LastSequence: SequenceOf(end - 1)} }
+	own := func(r *rig) { r.fill(100, "v") }
+	for _, test := range []struct {
+		name   string
+		put    func(*rig)
+		state  *ProducerState
+		start  int64 // of the source's log
+		end    int64
+		source []byte
+		expect Expectation
+		want   want
+	}{
+		{name: "both empty", expect: none, want: want{next: 0, fillFrom: -1}},
+		{name: "empty destination", end: 100, expect: none, want: want{next: 0, fillFrom: -1}},
+		{name: "empty destination, late source", start: 500, end: 900, expect: none, want: want{next: 500, fillFrom: 0}},
+		{name: "in sequence", put: own, state: inSequence(100), end: 150, source: source(0, 150, "v"), expect: none, want: want{next: 100, fillFrom: -1}},
+		{name: "caught up", put: own, state: inSequence(100), end: 100, source: source(0, 100, "v"), expect: none, want: want{next: 100, fillFrom: -1}},
+		{name: "forgotten producer, own last batch", put: own, end: 150, source: source(0, 150, "v"), expect: none, want: want{next: 100, fillFrom: -1}},
+		{name: "forgotten producer, other batches at the source", put: own, end: 150, source: source(5, 145, "v"), expect: none, want: want{next: 100, fillFrom: -1}},
+		{name: "forgotten producer, last records compacted at the source", put: own, end: 150, source: source(110, 40, "v"), expect: none, want: want{next: 100, fillFrom: -1}},
+		{name: "forgotten producer, foreign last batch", put: func(r *rig) { r.fill(100, "v"); r.put(dense(-1, -1, 0, -1, 1, "x")) }, end: 150, source: source(0, 150, "v"), expect: none,
+			want: want{verdict: Quarantined, texts: []string{"offsets 100 to 100 of t-1", "not written by the mirror"}}},
+		{name: "forgotten producer, shifted", put: func(r *rig) {
+			r.put(dense(-1, -1, 0, -1, 1, "x"))
+			r.put(dense(r.target.ProducerID(), 0, 0, 0, 5, "v"))
+		}, end: 150, source: source(0, 150, "v"), expect: none,
+			want: want{verdict: Quarantined, texts: []string{"at offset 1 of t-1", "source offset 0"}}},
+		{name: "foreign write behind ours", put: func(r *rig) { r.fill(100, "v"); r.put(dense(-1, -1, 0, -1, 1, "x")) }, state: inSequence(100), end: 150, source: source(0, 150, "v"), expect: none,
+			want: want{verdict: Quarantined, texts: []string{"t-1 ends at offset 101", "sequence 99 instead of 100"}}},
+		{name: "fenced", put: own, state: &ProducerState{Epoch: 1, LastSequence: -1}, end: 150, expect: none, want: want{verdict: Quarantined, texts: []string{"marker", "log end 100"}}},
+		{name: "destination ahead", put: own, state: inSequence(100), end: 60, source: source(0, 60, "v"), expect: none,
+			want: want{verdict: Quarantined, texts: []string{"holds 40 records from offset 60", "ends at 60"}}},
+		{name: "gap", put: own, state: inSequence(100), start: 120, end: 150, expect: none, want: want{verdict: Refused, texts: []string{"ends at offset 100", "begins at 120"}}},
+		{name: "source deleted all that is compared", put: own, state: inSequence(100), start: 100, end: 150, expect: none, want: want{next: 100, fillFrom: -1}},
+		{name: "source rewrote the tail", put: own, state: inSequence(100), end: 150, source: append(source(0, 90, "v"), source(90, 60, "w")...), expect: none,
+			want: want{verdict: Quarantined, texts: []string{"record at offset 90", "holds 10 records"}}},
+		{name: "unfinished filler", put: own, state: inSequence(100), start: 300, end: 900, expect: Expectation{FillToOffset: 300, HandedOverAt: -1}, want: want{next: 300, fillFrom: 100}},
+		{name: "finished filler, source moved on", put: own, state: inSequence(100), start: 400, end: 900, expect: Expectation{FillToOffset: 100, HandedOverAt: -1}, want: want{next: 400, fillFrom: 100}},
+		{name: "handed over and unchanged", put: own, state: inSequence(100), end: 150, source: source(0, 150, "v"), expect: Expectation{FillToOffset: -1, HandedOverAt: 100}, want: want{next: 100, fillFrom: -1}},
+		{name: "handed over and written to", put: own, state: inSequence(100), end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: 90},
+			want: want{verdict: Quarantined, texts: []string{"offset 90", "ends at 100"}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			if test.put != nil {
+				test.put(r)
+			}
+			r.state = test.state
+			log := SourceLog{LogStart: test.start, HighWatermark: test.end, Batches: func(_ context.Context, offset int64) ([]byte, error) {
+				return from(test.source, offset), nil
+			}}
+			start, err := r.engine.Align(context.Background(), r.target, log, test.expect, time.Time{})
+			if len(test.want.texts) == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if start.NextOffset != test.want.next || start.FillFrom != test.want.fillFrom {
+					t.Errorf("next %d, fill from %d; want %d and %d", start.NextOffset, start.FillFrom, test.want.next, test.want.fillFrom)
+				}
+				return
+			}
+			var fault *Fault
+			if !errors.As(err, &fault) || fault.Verdict != test.want.verdict {
+				t.Fatalf("error %v, want a fault that is %v", err, test.want.verdict)
+			}
+			for _, text := range test.want.texts {
+				if !strings.Contains(fault.Error(), text) {
+					t.Errorf("%q does not say %q", fault, text)
+				}
+			}
+		})
+	}
+}
+
+// from is a fetch of a log: from the batch on that holds an offset.
+func from(log []byte, offset int64) []byte {
+	for len(log) > 0 {
+		b, rest, err := batch.Next(log)
+		if err != nil {
+			panic(err)
+		}
+		if b.LastOffset() >= offset {
+			return log
+		}
+		log = rest
+	}
+	return nil
+}
+
+func TestAlignMissesTheDestinationTopic(t *testing.T) {
+	for name, act := range map[string]func(*rig){
+		"is gone": func(r *rig) {
+			if _, err := kadm.NewClient(r.client).DeleteTopic(context.Background(), "t"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"was recreated": func(r *rig) { r.target.TopicID[3]++ },
+	} {
+		r := newRig(t)
+		act(r)
+		_, err := r.engine.Align(context.Background(), r.target, SourceLog{}, Expectation{-1, -1}, time.Now())
+		var fault *Fault
+		if !errors.As(err, &fault) || fault.Verdict != Missing || !strings.Contains(fault.Text, name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTarget(t *testing.T) {
+	a := Target{Mirror: "m", Topic: "t", TopicID: [16]byte{1}, Partition: 3}
+	// A fixed value: owners of different releases must agree on it.
+	if got, want := a.ProducerID(), int64(2238351021667696603); got != want || got < 1<<60 {
+		t.Errorf("producer id %d, want %d", got, want)
+	}
+	seen := map[int64]Target{}
+	for _, other := range []Target{a, {"n", "t", a.TopicID, 3}, {"m", "t", [16]byte{2}, 3}, {"m", "t", a.TopicID, 4}} {
+		if twin, double := seen[other.ProducerID()]; double {
+			t.Errorf("%v and %v have the same producer id", twin, other)
+		}
+		seen[other.ProducerID()] = other
+	}
+	for offset, want := range map[int64]int32{0: 0, 1<<31 - 1: 1<<31 - 1, 1 << 31: 0, 1<<31 + 14: 14, 1<<40 + 7: 7} {
+		if got := SequenceOf(offset); got != want {
+			t.Errorf("sequence of %d is %d, want %d", offset, got, want)
+		}
+	}
+}
