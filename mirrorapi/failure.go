@@ -37,7 +37,7 @@ func codeOf(err error) (code mirrormsg.ErrorCode, message string) {
 	case errors.As(err, &f):
 		return f.code, err.Error()
 	case errors.As(err, &s):
-		return storeCode(s.Code), err.Error()
+		return storeCode(s.Code), s.Message // a sentence of its own, which names what it is about
 	case errors.As(err, &k):
 		return mirrormsg.ErrorCode(k.Code), err.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, state.ErrOutcomeUnknown):
