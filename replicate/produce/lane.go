@@ -21,9 +21,9 @@ type lane struct {
 	wake  chan struct{}
 
 	// Of run.
-	wire    *wire
-	picks   []pick
-	request *kmsg.ProduceRequest
+	wire   *wire
+	picks  []pick
+	topics []frameTopic // the picks by topic
 }
 
 // pick is a batch in the request at hand.
@@ -34,7 +34,7 @@ type pick struct {
 }
 
 func newLane(e *Engine, broker int32) *lane {
-	return &lane{engine: e, broker: broker, wake: make(chan struct{}, 1), request: kmsg.NewPtrProduceRequest()}
+	return &lane{engine: e, broker: broker, wake: make(chan struct{}, 1)}
 }
 
 // line puts a stream in line.
@@ -107,16 +107,17 @@ func (l *lane) exchange(ctx context.Context) {
 		l.untakeAll(Because(Retry, err, "produce to broker %d", l.broker))
 		return
 	}
-	l.fillRequest()
+	l.groupByTopic()
 	// Right before the write: from here on only this thread's time to the system call separates
 	// the check from the bytes.
 	if !l.engine.cfg.Lease() {
 		l.untakeAll(Faultf(LostLease, "this process does not own the mirrors any more"))
 		return
 	}
-	begun, err := l.wire.send(l.request, deadline)
-	l.forgetRecords()
-	answer := l.request.ResponseKind().(*kmsg.ProduceResponse)
+	begun, err := l.wire.sendProduce(l.topics, l.engine.cfg.RequestTimeout, deadline)
+	l.forgetBatches()
+	answer := kmsg.NewPtrProduceResponse()
+	answer.Version = l.wire.produceVersion
 	if err == nil {
 		err = l.wire.receive(answer)
 	}
@@ -169,43 +170,38 @@ func (l *lane) disconnect() {
 	}
 }
 
-// fillRequest lays the picks out by topic. The request and its slices are reused.
-func (l *lane) fillRequest() {
-	r := l.request
-	r.Version, r.Acks, r.TimeoutMillis = l.wire.produceVersion, -1, int32(l.engine.cfg.RequestTimeout.Milliseconds())
-	r.Topics = r.Topics[:0]
-	for _, p := range l.picks {
-		t := l.requestTopic(p.stream.cfg.Target)
-		partition := kmsg.NewProduceRequestTopicPartition()
-		partition.Partition, partition.Records = p.stream.cfg.Target.Partition, p.batch.Bytes
-		t.Partitions = append(t.Partitions, partition)
+// groupByTopic lays the picks out by topic, in reused memory.
+func (l *lane) groupByTopic() {
+	l.topics = l.topics[:0]
+	for i := range l.picks {
+		p := &l.picks[i]
+		t := l.topicOf(&p.stream.cfg.Target)
+		t.partitions = append(t.partitions, framePartition{p.stream.cfg.Target.Partition, p.batch.Bytes})
 	}
 }
 
-// forgetRecords lets go of the batches, which have been copied into the frame: the request is
-// kept for the next turn, and a batch keeps a whole fetch answer in memory.
-func (l *lane) forgetRecords() {
-	for i := range l.request.Topics {
-		clear(l.request.Topics[i].Partitions)
-	}
-}
-
-func (l *lane) requestTopic(target Target) *kmsg.ProduceRequestTopic {
-	topics := l.request.Topics
-	for i := len(topics) - 1; i >= 0; i-- {
-		if topics[i].TopicID == target.TopicID && topics[i].Topic == target.Topic {
-			return &topics[i]
+func (l *lane) topicOf(target *Target) *frameTopic {
+	for i := len(l.topics) - 1; i >= 0; i-- {
+		if t := l.topics[i].target; t.TopicID == target.TopicID && t.Topic == target.Topic {
+			return &l.topics[i]
 		}
 	}
-	if len(topics) < cap(topics) { // keep the memory of its partitions
-		topics = topics[:len(topics)+1]
+	if n := len(l.topics); n < cap(l.topics) { // keep the memory of its partitions
+		l.topics = l.topics[:n+1]
 	} else {
-		topics = append(topics, kmsg.NewProduceRequestTopic())
+		l.topics = append(l.topics, frameTopic{})
 	}
-	t := &topics[len(topics)-1]
-	t.Topic, t.TopicID, t.Partitions = target.Topic, target.TopicID, t.Partitions[:0]
-	l.request.Topics = topics
+	t := &l.topics[len(l.topics)-1]
+	t.target, t.partitions = target, t.partitions[:0]
 	return t
+}
+
+// forgetBatches lets go of the batches once they are sent: a batch keeps a whole fetch answer
+// in memory.
+func (l *lane) forgetBatches() {
+	for i := range l.topics {
+		clear(l.topics[i].partitions)
+	}
 }
 
 // settle tells each stream what the broker answered for its batch.

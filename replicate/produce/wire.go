@@ -25,8 +25,11 @@ type wire struct {
 	formatter      *kmsg.RequestFormatter
 	correlationID  int32
 	produceVersion int16
-	out, in        []byte // reused
+	frame          frame
+	in             []byte // reused
 }
+
+const clientID = "kafka-mirror-proxy"
 
 // openWire connects and finds the Produce version to use: the newest both know, so that topics
 // are named by id (v13) wherever the broker can.
@@ -35,7 +38,7 @@ func openWire(ctx context.Context, dial Dial, addr string, deadline time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{conn: conn, formatter: kmsg.NewRequestFormatter(kmsg.FormatterClientID("kafka-mirror-proxy"))}
+	w := &wire{conn: conn, formatter: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID))}
 	if err := w.negotiate(deadline); err != nil {
 		w.close()
 		return nil, fmt.Errorf("ask %s for its versions: %w", addr, err)
@@ -47,7 +50,7 @@ func (w *wire) negotiate(deadline time.Time) error {
 	request := kmsg.NewPtrApiVersionsRequest()
 	request.Version = 0 // every broker answers this one
 	answer := request.ResponseKind().(*kmsg.ApiVersionsResponse)
-	if _, err := w.send(request, deadline); err != nil {
+	if err := w.send(request, deadline); err != nil {
 		return err
 	}
 	if err := w.receive(answer); err != nil {
@@ -66,15 +69,24 @@ func (w *wire) negotiate(deadline time.Time) error {
 	return fmt.Errorf("it offers no Produce version from %d to %d", oldest, wanted)
 }
 
-// send writes a request. begun says that bytes may have reached the broker.
-func (w *wire) send(request kmsg.Request, deadline time.Time) (begun bool, err error) {
+// send writes a control request.
+func (w *wire) send(request kmsg.Request, deadline time.Time) error {
 	w.correlationID++
-	w.out = w.formatter.AppendRequest(w.out[:0], request, w.correlationID)
+	if err := w.conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	_, err := w.conn.Write(w.formatter.AppendRequest(nil, request, w.correlationID))
+	return err
+}
+
+// sendProduce writes batches. begun says that bytes may have reached the broker.
+func (w *wire) sendProduce(topics []frameTopic, timeout time.Duration, deadline time.Time) (begun bool, err error) {
+	w.correlationID++
+	w.frame.layOut(w.produceVersion, w.correlationID, clientID, timeout, topics)
 	if err := w.conn.SetDeadline(deadline); err != nil {
 		return false, err
 	}
-	_, err = w.conn.Write(w.out)
-	return true, err
+	return true, w.frame.writeTo(w.conn)
 }
 
 // receive reads the answer to the last request. What answer holds is good until the next call.
