@@ -116,15 +116,25 @@ func (j javaCommand) arguments(mainClass string, args ...string) []string {
 	}, args...)
 }
 
-// javaTool runs mainClass to its end, its own logging at level WARN on standard error. An
-// error means that it could not be run at all; a tool that ran and failed is told by exit.
-func javaTool(ctx context.Context, mainClass string, args ...string) (stdout, stderr string, exit int, err error) {
+// JavaCommand is a Java program with the class path of the pinned Kafka, not started yet: a main
+// class, or a single .java file. Its own logging goes at level WARN to standard error.
+func JavaCommand(ctx context.Context, program string, args ...string) (*exec.Cmd, error) {
 	java, err := kafkaJava(ctx, 256)
+	if err != nil {
+		return nil, err
+	}
+	quiet := []string{"-Dtestenv.log.level=WARN", "-Dtestenv.log.target=SYSTEM_ERR"}
+	return exec.CommandContext(ctx, "java", append(quiet, java.arguments(program, args...)...)...), nil
+}
+
+// javaTool runs mainClass to its end. An error means that it could not be run at all; a tool
+// that ran and failed is told by exit.
+func javaTool(ctx context.Context, mainClass string, args ...string) (stdout, stderr string, exit int, err error) {
+	command, err := JavaCommand(ctx, mainClass, args...)
 	if err != nil {
 		return "", "", -1, err
 	}
-	quiet := []string{"-Dtestenv.log.level=WARN", "-Dtestenv.log.target=SYSTEM_ERR"}
-	return run(exec.CommandContext(ctx, "java", append(quiet, java.arguments(mainClass, args...)...)...))
+	return run(command)
 }
 
 // run runs command to its end with its outputs kept apart.
