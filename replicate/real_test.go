@@ -3,6 +3,8 @@ package replicate
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -221,4 +223,39 @@ func TestSourceTopicRecreatedReal(t *testing.T) {
 	}
 	r.do(state.RemoveTopic{Mirror: "m", Name: topic})
 	r.awaitStatus(id, 1, state.Stopped)
+}
+
+// TestTooLargeReal: one partition's batch is larger than the destination allows. Only that
+// partition is FAILED, with size and offset, and it goes on by itself once the limit is raised.
+func TestTooLargeReal(t *testing.T) {
+	const topic = "large"
+	r := realRig(t)
+	r.createTopic(topic, 2, nil)
+	limit := func(value string) {
+		if err := alterTopic(context.Background(), r.destination, topic, map[string]*string{"max.message.bytes": &value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit("3000")
+	r.produce(topic, 0, 0, 5, []byte("v"))
+	r.produce(topic, 1, 0, 5, []byte("v"))
+	value := make([]byte, 5000)
+	rand.NewChaCha8([32]byte{1}).Read(value) // does not compress below the limit
+	r.produce(topic, 1, 5, 1, value)
+	r.start()
+	id := r.add(topic, 2)
+	testenv.Eventually(t, patience, "partition 1 to be FAILED", func() error {
+		if p := r.partition(id, 1); p.Status != state.Failed || !p.Retriable {
+			return fmt.Errorf("%+v", p)
+		}
+		return nil
+	})
+	wantError(t, r.partition(id, 1), "large-1", "at offset 5 has ", "max.message.bytes")
+	if p := r.partition(id, 0); p.Status != state.Mirroring {
+		t.Errorf("partition 0: %+v", p)
+	}
+	limit("1048588")
+	r.awaitStatus(id, 2, state.Mirroring)
+	r.awaitCaughtUp(topic, 2)
+	r.compare(topic, 2)
 }
