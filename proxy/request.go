@@ -22,10 +22,10 @@ type request struct {
 func (r *request) body() []byte { return r.window[min(sizeBytes+r.BodyOffset, len(r.window)):] }
 
 // whole returns false and how to go on when the frame is not there whole yet or has more than
-// maxBytes.
+// maxBytes after its size.
 func (r *request) whole(maxBytes int) (Decision, bool) {
-	if r.total > maxBytes {
-		return r.closing(CauseFrameLength, fmt.Errorf("%d bytes where at most %d are taken", r.total, maxBytes)), false
+	if r.total-sizeBytes > maxBytes {
+		return r.closing(CauseFrameLength, fmt.Errorf("%d bytes where at most %d are taken", r.total-sizeBytes, maxBytes)), false
 	}
 	if len(r.window) < r.total {
 		return Decision{Verb: NeedMore, N: r.total}, false

@@ -45,7 +45,7 @@ func (s *Session) produce(r *request) Decision {
 			return r.closing(CauseRefusedAcks0, errReadOnly)
 		}
 	}
-	if d, ok := r.whole(sizeBytes + s.limits.RequestBytes); !ok {
+	if d, ok := r.whole(s.limits.RequestBytes); !ok {
 		token.Exit()
 		return d
 	}
@@ -101,7 +101,7 @@ func (s *Session) produceLate(r *request, acks int16) Decision {
 	if acks == 0 {
 		return r.closing(CauseNotReady, errNotLoaded)
 	}
-	if d, ok := r.whole(sizeBytes + s.limits.RequestBytes); !ok {
+	if d, ok := r.whole(s.limits.RequestBytes); !ok {
 		return d
 	}
 	_, refused, err := protocol.SplitProduce(r.Version, r.body(), s.notLeader)
