@@ -124,13 +124,13 @@ func forgetParts(d *draft, key partsKey) (records []record) {
 	}
 	for i := range int32(max(len(p.states), len(p.lastOffset), len(p.progress))) {
 		k := partitionKey{key.mirror, key.topic, i}
-		if int(i) < len(p.states) && p.states[i] != nil {
+		if slot(p.states, i) != nil {
 			records = append(records, statusRecord{partitionKey: k})
 		}
-		if int(i) < len(p.lastOffset) && p.lastOffset[i] != nil {
+		if slot(p.lastOffset, i) != nil {
 			records = append(records, lastOffsetRecord{partitionKey: k})
 		}
-		if int(i) < len(p.progress) && p.progress[i] != nil {
+		if slot(p.progress, i) != nil {
 			records = append(records, progressRecord{partitionKey: k})
 		}
 	}

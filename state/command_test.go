@@ -282,8 +282,7 @@ func TestMovePartitionKeepsHistory(t *testing.T) {
 	d := newDraft()
 	decide := func(nowMs int64, commands ...Command) {
 		t.Helper()
-		var err error
-		if d, _, err = d.decideAll(commands, nowMs); err != nil {
+		if _, err := d.decideAll(commands, nowMs); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -296,7 +295,7 @@ func TestMovePartitionKeepsHistory(t *testing.T) {
 	if got := d.view().Partition(p); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if _, records, _ := d.decideAll([]Command{MovePartition{Partition: p, To: Failed, LastMirroredOffset: -1, Error: "f", Retriable: true, Attempt: 2}}, 40); len(records) != 0 {
+	if records, _ := d.decideAll([]Command{MovePartition{Partition: p, To: Failed, LastMirroredOffset: -1, Error: "f", Retriable: true, Attempt: 2}}, 40); len(records) != 0 {
 		t.Errorf("a move that changes nothing makes %d records", len(records))
 	}
 }
@@ -322,13 +321,13 @@ func TestPendingSourceIDsAreLimited(t *testing.T) {
 	for i := range maxPendingSourceIDs {
 		sourceIDRecord{name: TopicID{byte(i), byte(i >> 8)}.String(), value: &TopicID{1}}.apply(d)
 	}
-	if _, _, err := d.decideAll([]Command{RememberSourceID{"one more", TopicID{1}}}, 0); code(err) != CodeInvalid {
+	if _, err := d.decideAll([]Command{RememberSourceID{"one more", TopicID{1}}}, 0); code(err) != CodeInvalid {
 		t.Errorf("one more than the limit: %v", err)
 	}
-	if _, _, err := d.decideAll([]Command{RememberSourceID{TopicID{}.String(), TopicID{2}}}, 0); err != nil {
+	if _, err := d.decideAll([]Command{RememberSourceID{TopicID{}.String(), TopicID{2}}}, 0); err != nil {
 		t.Errorf("another id for a known name: %v", err)
 	}
-	if _, _, err := d.decideAll([]Command{RememberSourceID{TopicID{}.String(), TopicID{}}}, 0); err != nil {
+	if _, err := d.decideAll([]Command{RememberSourceID{TopicID{}.String(), TopicID{}}}, 0); err != nil {
 		t.Errorf("forgetting one: %v", err)
 	}
 }

@@ -103,28 +103,28 @@ func (d *draft) fork() *draft {
 	return &f
 }
 
-// decideAll decides the commands in order, each on what those before it have made, and applies their records. The draft
-// to go on with is returned; when a command is refused it is the old content.
-func (d *draft) decideAll(commands []Command, nowMs int64) (*draft, []record, error) {
-	next := d
-	if len(commands) > 1 { // a single one is decided before anything is applied
-		next = d.fork()
-	}
-	var all []record
+// decideAll decides the commands in order, each on what those before it have made, and applies their records. When one
+// is refused, the draft is as before.
+func (d *draft) decideAll(commands []Command, nowMs int64) ([]record, error) {
+	var all, undo []record
 	for _, command := range commands {
-		records, refused := command.decide(next, nowMs)
+		records, refused := command.decide(d, nowMs)
 		if refused == nil {
 			refused = checkSizes(records)
 		}
 		if refused != nil {
-			return d, nil, refused
+			for _, r := range slices.Backward(undo) {
+				r.apply(d)
+			}
+			return nil, refused
 		}
 		for _, r := range records {
-			r.apply(next)
+			undo = append(undo, r.stored(d))
+			r.apply(d)
 		}
 		all = append(all, records...)
 	}
-	return next, all, nil
+	return all, nil
 }
 
 func (d *draft) putMirror(m *Mirror) {
@@ -210,6 +210,22 @@ func (d *draft) dropPartsIfEmpty(key partsKey) {
 
 func allNil[T any](slots []*T) bool {
 	return !slices.ContainsFunc(slots, func(v *T) bool { return v != nil })
+}
+
+// storedParts is the partitions that a key belongs to, for reading only.
+func (d *draft) storedParts(k partitionKey) parts {
+	if p := d.parts.m[k.parts()]; p != nil {
+		return *p
+	}
+	return parts{}
+}
+
+// slot is what a partition has, nil for nothing.
+func slot[T any](slots []*T, partition int32) *T {
+	if partition < 0 || int(partition) >= len(slots) {
+		return nil
+	}
+	return slots[partition]
 }
 
 // putSlot sets the slot of a partition, nil for none.

@@ -25,6 +25,8 @@ type record interface {
 	// appendValue appends the value; it returns nil for a tombstone.
 	appendValue(b []byte) []byte
 	apply(d *draft)
+	// stored is the record of the same key as the draft has it now: applying it later undoes what came between.
+	stored(d *draft) record
 	// placement is the string whose hash chooses the partition of __mirror_state; "" for a record that goes to all.
 	placement() string
 }
@@ -56,6 +58,8 @@ func (r mirrorRecord) apply(d *draft) {
 	d.putMirror(r.value)
 }
 
+func (r mirrorRecord) stored(d *draft) record { return mirrorRecord{r.name, d.mirrors.m[r.name]} }
+
 // topicRecord is keyed by the topic's id alone and lives where the id hashes to, so that a topic that moves to another
 // mirror does so in one record.
 type topicRecord struct {
@@ -72,6 +76,8 @@ func (r topicRecord) apply(d *draft) {
 	}
 	d.putTopic(r.value)
 }
+
+func (r topicRecord) stored(d *draft) record { return topicRecord{r.id, d.topics.m[r.id]} }
 
 // partitionKey is the key of the records of one mirror partition.
 type partitionKey struct {
@@ -94,6 +100,11 @@ func (r statusRecord) apply(d *draft) {
 	d.dropPartsIfEmpty(r.parts())
 }
 
+func (r statusRecord) stored(d *draft) record {
+	p := d.storedParts(r.partitionKey)
+	return statusRecord{r.partitionKey, slot(p.states, r.partition)}
+}
+
 // lastOffsetRecord is the KIP's LastMirroredOffsets, for one partition.
 type lastOffsetRecord struct {
 	partitionKey
@@ -106,6 +117,11 @@ func (r lastOffsetRecord) apply(d *draft) {
 	d.dropPartsIfEmpty(r.parts())
 }
 
+func (r lastOffsetRecord) stored(d *draft) record {
+	p := d.storedParts(r.partitionKey)
+	return lastOffsetRecord{r.partitionKey, slot(p.lastOffset, r.partition)}
+}
+
 type progressRecord struct {
 	partitionKey
 	value *Progress
@@ -115,6 +131,11 @@ func (r progressRecord) apply(d *draft) {
 	p := d.editParts(r.parts())
 	p.progress = putSlot(p.progress, r.partition, r.value)
 	d.dropPartsIfEmpty(r.parts())
+}
+
+func (r progressRecord) stored(d *draft) record {
+	p := d.storedParts(r.partitionKey)
+	return progressRecord{r.partitionKey, slot(p.progress, r.partition)}
 }
 
 // sourceIDRecord is a source topic id that waits for its topic to be added.
@@ -132,6 +153,13 @@ func (r sourceIDRecord) apply(d *draft) {
 		return
 	}
 	d.sourceIDs.set(r.name, *r.value)
+}
+
+func (r sourceIDRecord) stored(d *draft) record {
+	if id, ok := d.sourceIDs.m[r.name]; ok {
+		return sourceIDRecord{r.name, &id}
+	}
+	return sourceIDRecord{name: r.name}
 }
 
 // ownerState is the last word of an owner.
@@ -164,6 +192,8 @@ func (r ownerRecord) apply(d *draft) {
 	d.owner = r.value
 }
 
+func (r ownerRecord) stored(d *draft) record { return ownerRecord{d.owner} }
+
 // syncRecord is what a proxy writes to every state partition: when it has read it back it has read everything before it
 // too. It says nothing and is written as a tombstone, so that compaction leaves none behind.
 type syncRecord struct{ instanceID string }
@@ -171,12 +201,16 @@ type syncRecord struct{ instanceID string }
 func (r syncRecord) placement() string { return "" }
 func (r syncRecord) apply(*draft)      {}
 
+func (r syncRecord) stored(*draft) record { return r }
+
 // bornRecord is written before the first owner of a log asks for its producer id. A log without one on a cluster that
 // knows our transactional id is not a new one: it has lost what it held.
 type bornRecord struct{}
 
 func (r bornRecord) placement() string { return ownerPlacement }
 func (r bornRecord) apply(d *draft)    { d.born = true }
+
+func (r bornRecord) stored(*draft) record { return r }
 
 // maxPartition bounds a partition number, so that a damaged record cannot make us allocate without end.
 const maxPartition = 1 << 20

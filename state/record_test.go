@@ -182,11 +182,11 @@ func TestReplay(t *testing.T) {
 		var log []record
 		for now := range rapid.IntRange(0, 60).Draw(t, "commands") {
 			command := randomCommand(t)
-			next, records, err := d.decideAll([]Command{command}, int64(now))
+			records, err := d.decideAll([]Command{command}, int64(now))
 			if err != nil {
 				continue
 			}
-			d, log = next, append(log, records...)
+			log = append(log, records...)
 			if rapid.Bool().Draw(t, "viewed") {
 				d.view()
 			}
@@ -194,6 +194,28 @@ func TestReplay(t *testing.T) {
 		want := contents(d.view())
 		got := contents(replay(t, shuffle(t, compact(t, log))).view())
 		if diff := diffContents(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// TestRefusedLeavesNoTrace: commands before one that is refused are undone.
+func TestRefusedLeavesNoTrace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDraft()
+		for range rapid.IntRange(0, 40).Draw(t, "before") {
+			_, _ = d.decideAll([]Command{randomCommand(t)}, 0)
+		}
+		before := contents(d.view())
+		var commands []Command
+		for range rapid.IntRange(0, 10).Draw(t, "commands") {
+			commands = append(commands, randomCommand(t))
+		}
+		refused := SetTopicError{ID: TopicID{99}, Error: "no such topic"}
+		if _, err := d.decideAll(append(commands, refused), 1); err == nil {
+			t.Fatal("not refused")
+		}
+		if diff := diffContents(before, contents(d.view())); diff != "" {
 			t.Fatal(diff)
 		}
 	})

@@ -244,7 +244,7 @@ func (o *ownership) decide(first *request) (batch []*request, decided []error, r
 		var changes []record
 		err := r.ctx.Err()
 		if err == nil {
-			pending, changes, err = pending.decideAll(r.commands, time.Now().UnixMilli())
+			changes, err = pending.decideAll(r.commands, time.Now().UnixMilli())
 		}
 		batch, decided, records = append(batch, r), append(decided, err), append(records, changes...)
 		if len(batch) >= maxRequestsPerCommit || len(records) >= maxRecordsPerCommit {

@@ -35,11 +35,10 @@ func (m *Memory) Do(ctx context.Context, commands ...Command) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	next, records, err := m.draft.decideAll(commands, time.Now().UnixMilli())
+	records, err := m.draft.decideAll(commands, time.Now().UnixMilli())
 	if err != nil {
 		return err
 	}
-	m.draft = next
 	if len(records) > 0 {
 		m.view.Store(m.draft.view())
 		m.notify()

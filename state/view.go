@@ -167,24 +167,26 @@ func (v *View) Owner() Owner { return v.owner.public() }
 
 func (p *parts) partition(i int32) Partition {
 	result := noPartition()
-	if p == nil || i < 0 {
+	if p == nil {
 		return result
 	}
-	if int(i) < len(p.states) && p.states[i] != nil {
-		result = *p.states[i]
+	if state := slot(p.states, i); state != nil {
+		result = *state
 		result.LastMirroredOffset = -1
 	}
-	if int(i) < len(p.lastOffset) && p.lastOffset[i] != nil {
-		result.LastMirroredOffset = *p.lastOffset[i]
+	if offset := slot(p.lastOffset, i); offset != nil {
+		result.LastMirroredOffset = *offset
 	}
 	return result
 }
 
 func (p *parts) progressOf(i int32) Progress {
-	if p == nil || i < 0 || int(i) >= len(p.progress) || p.progress[i] == nil {
-		return noProgress()
+	if p != nil {
+		if progress := slot(p.progress, i); progress != nil {
+			return *progress
+		}
 	}
-	return *p.progress[i]
+	return noProgress()
 }
 
 func (p *parts) allStopped(partitions int32) bool {
