@@ -18,7 +18,7 @@ type UpstreamVersions struct {
 const createTopicsUpstream = maxCreateTopics - 1
 
 // EditApiVersions edits a broker's ApiVersions answer: APIs that are looked into are capped to the versions that this
-// package decodes (never raised), SaslHandshake begins at v1, Produce at v3, Fetch at v4; with mirrors the mirror APIs of the
+// package decodes (never raised), SaslHandshake begins at v1, Fetch at v4; with mirrors the mirror APIs of the
 // seed dialect replace whatever the broker has at their keys, FindCoordinator goes up to 7 and CreateTopics up to 8 where
 // the broker can take the requests in their older form. Other keys and the features stay. An answer with error 35 comes
 // in the encoding of v0 whatever was asked; it keeps that encoding, only its rows are capped.
@@ -69,10 +69,14 @@ func offer(row kmsg.ApiVersionsResponseApiKey, mirrors bool) (kmsg.ApiVersionsRe
 	if !known {
 		return row, true
 	}
-	brokerMax := row.MaxVersion
+	brokerMin, brokerMax := row.MinVersion, row.MaxVersion
 	row.MinVersion, row.MaxVersion = max(row.MinVersion, minVersion), min(row.MaxVersion, maxVersion)
 	if row.MinVersion > row.MaxVersion {
 		return row, false
+	}
+	if row.ApiKey == KeyProduce {
+		// Brokers offer v0 although they take none below 3: older librdkafka decides by it whether it may compress (KAFKA-18659).
+		row.MinVersion = brokerMin
 	}
 	if mirrors && row.ApiKey == KeyFindCoordinator && brokerMax >= findCoordinatorBatched {
 		row.MaxVersion = maxFindCoordinator
