@@ -26,7 +26,7 @@ type Config struct {
 	// Lease says that this process may write to mirror topics at this moment.
 	Lease func() bool
 	Now   func() time.Time
-	// ConnectionsPerBroker is how many produce connections a broker gets; 4.
+	// ConnectionsPerBroker is how many produce connections a broker gets; 2: more of them make smaller requests
 	ConnectionsPerBroker int
 	// RequestBytes is how many bytes of batches a request holds before no more are added; 4 MiB.
 	RequestBytes int
@@ -60,7 +60,7 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Client == nil || cfg.Dial == nil || cfg.Lease == nil || cfg.Now == nil {
 		return nil, errors.New("produce engine: Client, Dial, Lease and Now are needed")
 	}
-	setDefault(&cfg.ConnectionsPerBroker, 4)
+	setDefault(&cfg.ConnectionsPerBroker, 2)
 	setDefault(&cfg.RequestBytes, 4<<20)
 	setDefault(&cfg.RequestTimeout, 15*time.Second)
 	setDefault(&cfg.CheckToSend, 30*time.Second)
