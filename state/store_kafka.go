@@ -75,6 +75,8 @@ type Kafka struct {
 	mu       sync.Mutex
 	revision int64 // of the newest view
 
+	// transactionTimeout bounds each transaction of the owner, and each write outside of one.
+	transactionTimeout time.Duration
 	// beforeTransaction is for tests that freeze or break an owner; nil otherwise.
 	beforeTransaction func(ctx context.Context) error
 }
@@ -85,7 +87,7 @@ func OpenKafka(cfg KafkaConfig) (*Kafka, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the state store: %w", err)
 	}
-	k := &Kafka{cfg: cfg, base: time.Now()}
+	k := &Kafka{cfg: cfg, base: time.Now(), transactionTimeout: 10 * time.Second}
 	k.view.Store(newDraft().view())
 	k.setProblem("the state of the mirrors has not been loaded yet")
 	return k, nil
@@ -236,12 +238,14 @@ func cause(ctx context.Context, err error) error {
 func (k *Kafka) clientOpts() []kgo.Opt {
 	opts := append([]kgo.Opt(nil), k.cfg.Opts...)
 	return append(opts,
+		kgo.DisableClientMetrics(),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.MetadataMinAge(250*time.Millisecond),
 		kgo.RetryTimeout(requestTimeout),
+		kgo.RecordDeliveryTimeout(k.transactionTimeout),
 	)
 }
 

@@ -9,11 +9,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Limits of one group commit, and of the transactions it is made of.
+// Limits of one group commit.
 const (
 	maxRequestsPerCommit = 1_000
 	maxRecordsPerCommit  = 20_000
-	transactionTimeout   = 10 * time.Second
 )
 
 // errOwnerChanged: between the decision to take over and the fence somebody else did.
@@ -89,7 +88,7 @@ func (t *tail) awaitVacancy(ctx context.Context, lost int64) ownerState {
 // checkVacancy reads up to this moment and fails when the owner record is not the one observed any more. A process that
 // was stopped for a while concludes from what it had read before; it must not fence an owner that lives.
 func (t *tail) checkVacancy(ctx context.Context, observed ownerState) error {
-	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, t.kafka.transactionTimeout)
 	defer cancel()
 	written, err := t.produce(ctx, t.syncRecords()...)
 	if err != nil {
@@ -116,8 +115,7 @@ func (k *Kafka) takeOver(ctx context.Context, t *tail, observed ownerState) (*ow
 	}
 	producer, err := kgo.NewClient(append(k.clientOpts(),
 		kgo.TransactionalID(ownerTransactionalID),
-		kgo.TransactionTimeout(transactionTimeout),
-		kgo.RecordDeliveryTimeout(transactionTimeout),
+		kgo.TransactionTimeout(k.transactionTimeout),
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("take over: make a client: %w", err)
@@ -131,7 +129,7 @@ func (k *Kafka) takeOver(ctx context.Context, t *tail, observed ownerState) (*ow
 }
 
 func (o *ownership) begin(ctx context.Context, observed ownerState) error {
-	initializing, cancel := context.WithTimeout(ctx, 2*transactionTimeout)
+	initializing, cancel := context.WithTimeout(ctx, 2*o.kafka.transactionTimeout)
 	defer cancel()
 	if _, _, err := o.producer.ProducerID(initializing); err != nil {
 		return fmt.Errorf("initialize the producer: %w", err)
@@ -267,7 +265,7 @@ func (o *ownership) nextRequest() *request {
 // the transaction began. After an error its outcome is unknown and the ownership is over.
 func (o *ownership) transact(ctx context.Context, records []*kgo.Record) (start time.Time, err error) {
 	start = time.Now()
-	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.kafka.transactionTimeout)
 	defer cancel()
 	o.tail.hold()
 	defer o.tail.release()
@@ -284,6 +282,10 @@ func (o *ownership) write(ctx context.Context, records []*kgo.Record) (ends, err
 			return nil, err
 		}
 	}
+	// Not every call heeds ctx: records that may have reached a broker cannot be cancelled, as their sequence numbers are
+	// used up. Closing the client ends them all, and after an error this one is of no use any more anyway.
+	stop := context.AfterFunc(ctx, o.producer.Close)
+	defer stop()
 	if err := o.producer.BeginTransaction(); err != nil {
 		return nil, fmt.Errorf("begin a transaction: %w", err)
 	}

@@ -179,6 +179,8 @@ func (t *tail) kafkaRecord(r record) *kgo.Record {
 
 // produce writes outside of any transaction.
 func (t *tail) produce(ctx context.Context, records ...*kgo.Record) (ends, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.kafka.transactionTimeout)
+	defer cancel()
 	return produceAll(ctx, t.client, records)
 }
 

@@ -46,6 +46,15 @@ var fastConfig = KafkaConfig{
 // start runs a store until the test ends.
 func start(t *testing.T, c *cluster, instance string, change func(*KafkaConfig)) *process {
 	t.Helper()
+	return startChanged(t, c, instance, func(k *Kafka) {
+		if change != nil {
+			change(&k.cfg)
+		}
+	})
+}
+
+func startChanged(t *testing.T, c *cluster, instance string, change func(*Kafka)) *process {
+	t.Helper()
 	cfg := fastConfig
 	cfg.Opts = []kgo.Opt{kgo.SeedBrokers(c.bootstrap...)}
 	cfg.InstanceID, cfg.Address = instance, instance+":9094"
@@ -54,13 +63,11 @@ func start(t *testing.T, c *cluster, instance string, change func(*KafkaConfig))
 	if testing.Verbose() {
 		cfg.Log = zerolog.New(os.Stderr).With().Str("instance", instance).Timestamp().Logger()
 	}
-	if change != nil {
-		change(&cfg)
-	}
 	k, err := OpenKafka(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(k)
 	running, end := context.WithCancel(context.Background())
 	p := &process{Kafka: k, end: end, done: make(chan struct{}), crashed: make(chan struct{})}
 	k.beforeTransaction = p.hook
@@ -193,6 +200,36 @@ func TestKafkaWithoutDestination(t *testing.T) {
 	}
 	if p.View().Loaded() || p.Lease() || p.Generation() != 0 {
 		t.Error("a store without a destination claims to know something")
+	}
+}
+
+// TestKafkaDestinationDies: the owner finds out, callers get an answer, and nothing hangs.
+func TestKafkaDestinationDies(t *testing.T) {
+	fake, err := testenv.StartFake(testenv.FakeConfig{Brokers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fake.Close()
+	a := startChanged(t, &cluster{bootstrap: fake.ListenAddrs()}, "a", func(k *Kafka) { k.transactionTimeout = time.Second }).awaitOwner(t)
+	fake.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- a.Do(context.Background(), CreateMirror{Name: "m"}) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrOutcomeUnknown) && code(err) != CodeNotOwner {
+			t.Errorf("Do: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("Do hangs")
+	}
+	testenv.Eventually(t, patience, "the ownership to end", func() error {
+		if a.Lease() || a.Generation() != 0 {
+			return errors.New("it goes on")
+		}
+		return nil
+	})
+	if !a.View().Loaded() {
+		t.Error("what is read-only was forgotten with the destination")
 	}
 }
 
