@@ -8,47 +8,48 @@ import (
 	"kafka-mirror-proxy/state"
 )
 
-// A reservation is this many records long at least and at most. Short ones are soon passed by
-// the log, after which nothing an unclean owner left behind can do harm; long ones are rarely
-// written. The size adapts so that one lasts between reserveSoon and reserveLate.
+// A reservation lasts for about reserveFor at the rate seen last: rarely enough written, and soon
+// passed by the log, after which nothing an unclean owner left behind can do harm. For the same
+// reason it ends where the source will be by then. It is never shorter than reserveLeast.
 const (
-	reserveLeast = 1_000
-	reserveMost  = 1 << 30
-	reserveFirst = 1 << 20 // at most, for a backlog
-	reserveSoon  = 30 * time.Second
-	reserveLate  = 5 * time.Minute
+	reserveLeast = 100
+	reserveFor   = 10 * time.Second
 )
 
-// reservation is how far ahead a partition reserves offsets.
+// reservation is how far ahead a partition reserves offsets, and what was seen when it last did.
 type reservation struct {
-	size int64
-	at   time.Time
+	size           int64 // of the last reservation
+	at             time.Time
+	end, sourceEnd int64
 }
 
-// grow adapts the size for a reservation made now.
-func (r *reservation) grow(now time.Time, backlog int64) {
-	switch {
-	case r.size == 0:
-		r.size = min(max(backlog, reserveLeast), reserveFirst)
-	case now.Sub(r.at) < reserveSoon:
-		r.size = min(r.size*2, reserveMost)
-	case now.Sub(r.at) > reserveLate:
-		r.size = max(r.size/2, reserveLeast)
+// next is the offset to reserve up to, with the destination's end and the source's as they are now.
+func (r *reservation) next(now time.Time, end, sourceEnd int64) (reserved int64) {
+	sourceEnd = max(sourceEnd, end) // it may not be known at the moment
+	backlog := sourceEnd - end
+	ahead, live := min(backlog, 100*reserveLeast), int64(reserveLeast)
+	if elapsed := now.Sub(r.at); !r.at.IsZero() && elapsed > 0 {
+		// What the copy and the source would do in reserveFor; the copy's first measures are
+		// short, so it may grow a few times at most.
+		periods := float64(reserveFor) / float64(elapsed)
+		ahead = min(int64(float64(max(end-r.end, 0))*periods), 8*r.size)
+		live = max(live, int64(float64(max(sourceEnd-r.sourceEnd, 0))*periods))
 	}
-	r.at = now
+	r.size = max(min(ahead, backlog+live), reserveLeast)
+	r.at, r.end, r.sourceEnd = now, end, sourceEnd
+	return end + r.size
 }
 
 // enough says that what is reserved lasts a while yet.
 func (r *reservation) enough(end, reserved int64) bool { return r.size > 0 && reserved-end >= r.size/2 }
 
 // reserve is the progress that reserves offsets from end on; nil when enough are reserved.
-func (p *partition) reserve(end, backlog int64) *state.SetProgress {
+func (p *partition) reserve(end, sourceEnd int64) *state.SetProgress {
 	progress := p.progress
 	if progress.ReservedBy == p.tenure.generation && p.window.enough(end, progress.ReservedOffset) {
 		return nil
 	}
-	p.window.grow(p.tenure.cfg.Clock(), backlog)
-	progress.ReservedOffset = max(progress.ReservedOffset, end+p.window.size)
+	progress.ReservedOffset = max(progress.ReservedOffset, p.window.next(p.tenure.cfg.Clock(), end, sourceEnd))
 	progress.ReservedBy = p.tenure.generation
 	if progress.UncleanOffset <= end {
 		progress.UncleanOffset = -1 // the log has passed it
@@ -72,7 +73,7 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 		return p.fill(w, target, start, log.LogStart)
 	}
 	commands := enterMirroring(p.id, w.have.Status)
-	if set := p.reserve(start.EndOffset, log.HighWatermark-start.EndOffset); set != nil && follow {
+	if set := p.reserve(start.EndOffset, log.HighWatermark); set != nil && follow {
 		commands = append(commands, *set)
 	}
 	if len(commands) > 0 {
@@ -166,7 +167,7 @@ func (p *partition) watch(w *wanted, stream *produce.Stream, s *session) error {
 			if !waiting && p.window.enough(end, reserved) {
 				continue
 			}
-			set := p.reserve(end, 0)
+			set := p.reserve(end, s.live.SourceOffset.Load())
 			if set == nil {
 				continue
 			}

@@ -187,6 +187,9 @@ func (p *partition) handBack(topic *state.Topic, h *handOver) error {
 	if len(topic.HandBack) == 0 {
 		return nil
 	}
+	if !p.tenure.cfg.Store.Lease() {
+		return produce.Faultf(produce.LostLease, "this process does not own the mirrors any more")
+	}
 	err := alterTopic(p.ctx, p.tenure.cfg.Clusters.Destination(), topic.Name, topic.HandBack)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return nil // the topic is gone

@@ -18,6 +18,9 @@ var ErrFenceForbidden = errors.New("the destination does not permit the closing 
 // takes up one offset, is invisible to consumers, and must be recorded in the state beforehand.
 // A second one does no harm but takes another offset: ask Position first whether it is Fenced.
 func (e *Engine) Fence(ctx context.Context, target Target, leader int32) error {
+	if !e.cfg.Lease() {
+		return Faultf(LostLease, "this process does not own the mirrors any more")
+	}
 	request := kmsg.NewPtrWriteTxnMarkersRequest()
 	marker := kmsg.NewWriteTxnMarkersRequestMarker()
 	marker.ProducerID, marker.ProducerEpoch, marker.Committed = target.ProducerID(), 1, false

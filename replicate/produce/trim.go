@@ -11,6 +11,9 @@ import (
 // Trim deletes the records of a destination partition below an offset (DeleteRecords), which
 // its followers must hold already.
 func (e *Engine) Trim(ctx context.Context, target Target, leader int32, offset int64) error {
+	if !e.cfg.Lease() {
+		return Faultf(LostLease, "this process does not own the mirrors any more")
+	}
 	request := kmsg.NewPtrDeleteRecordsRequest()
 	request.TimeoutMillis = int32(e.cfg.RequestTimeout.Milliseconds())
 	p := kmsg.NewDeleteRecordsRequestTopicPartition()
