@@ -59,18 +59,22 @@ func startHostiles(t *testing.T, p *proxy, topic string, partitions int) *hostil
 		{"acks=0", []kgo.Opt{kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite()}, produceOne},
 		{"acks=1", []kgo.Opt{kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite()}, produceOne},
 		{"acks=all", []kgo.Opt{kgo.RequiredAcks(kgo.AllISRAcks()), kgo.DisableIdempotentWrite()}, produceOne},
-		{"transactional", []kgo.Opt{kgo.TransactionalID(uniqueName("hostile")), kgo.TransactionTimeout(10 * time.Second), kgo.AllowIdempotentProduceCancellation()}, produceInTransaction},
+		{"transactional", []kgo.Opt{kgo.TransactionalID(uniqueName("hostile")), kgo.TransactionTimeout(10 * time.Second)}, produceInTransaction},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	group := &hostiles{t: t, cancel: cancel}
+	t.Cleanup(func() { cancel(); group.ended.Wait() })
 	for _, kind := range kinds {
 		opts := append([]kgo.Opt{kgo.SeedBrokers(p.Address()), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(100 * time.Millisecond)}, kind.opts...)
 		h := &hostile{kind: kind.name, topic: topic, partitions: partitions, attempt: kind.attempt,
 			newClient: func() (*kgo.Client, error) { return kgo.NewClient(opts...) }}
+		client, err := h.newClient()
+		if err != nil {
+			t.Fatalf("hostile producer %s: %v", h.kind, err)
+		}
 		group.all = append(group.all, h)
-		group.ended.Go(func() { h.run(ctx) })
+		group.ended.Go(func() { h.run(ctx, client) })
 	}
-	t.Cleanup(func() { cancel(); group.ended.Wait() })
 	return group
 }
 
@@ -98,13 +102,8 @@ func produceInTransaction(ctx context.Context, client *kgo.Client, record *kgo.R
 	return produced
 }
 
-func (h *hostile) run(ctx context.Context) {
-	var client *kgo.Client
-	defer func() {
-		if client != nil {
-			client.Close()
-		}
-	}()
+func (h *hostile) run(ctx context.Context, client *kgo.Client) {
+	defer func() { client.Close() }()
 	pace := time.NewTicker(hostilePace)
 	defer pace.Stop()
 	for n := 0; ; n++ {
@@ -113,21 +112,19 @@ func (h *hostile) run(ctx context.Context) {
 			return
 		case <-pace.C:
 		}
-		if client == nil {
-			var err error
-			if client, err = h.newClient(); err != nil {
-				h.other.Store(&err)
-				continue
-			}
-		}
 		record := &kgo.Record{Topic: h.topic, Partition: int32(n % h.partitions), Key: fmt.Appendf(nil, "%s%s-%d", hostileKey, h.kind, n), Value: []byte("not of the source")}
 		attempt, cancel := context.WithTimeout(ctx, hostilePatience)
 		err := h.attempt(attempt, client, record)
 		cancel()
 		h.count(err)
 		if unusable := (errUnusable{}); errors.As(err, &unusable) {
+			fresh, err := h.newClient()
+			if err != nil {
+				h.other.Store(&err)
+				return
+			}
 			client.Close()
-			client = nil
+			client = fresh
 		}
 	}
 }
@@ -156,7 +153,7 @@ func (h *hostile) tries() int64 {
 // AwaitMore waits until each of them was refused so many times more: the proxy is at work, and they at it.
 func (g *hostiles) AwaitMore(count int64) {
 	g.t.Helper()
-	before := make([]int64, len(g.all))
+	began, before := time.Now(), make([]int64, len(g.all))
 	for i, h := range g.all {
 		before[i] = h.tries()
 	}
@@ -172,6 +169,7 @@ func (g *hostiles) AwaitMore(count int64) {
 		}
 		return nil
 	})
+	g.t.Logf("%d refusals more of each hostile producer: %v", count, time.Since(began).Round(time.Millisecond))
 	g.wantNoneAccepted()
 }
 

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,6 +26,10 @@ const (
 	mirrorTimeout = 3 * time.Minute // a take-over, a broker that comes back, a backlog
 	stopTimeout   = 30 * time.Second
 )
+
+// lookPause is the pause between two looks by way of the command line tool, each of which is a process: looking must not
+// take the processor from what is looked at.
+const lookPause = 200 * time.Millisecond
 
 // adminPort is the place of the proxy's admin endpoints in its block of ports, behind the brokers' listeners.
 const adminPort = 5
@@ -220,13 +225,16 @@ func (p *proxy) Stop() {
 	}
 }
 
+// logTail is the end of the proxy's log, short enough for a test failure.
 func (p *proxy) logTail() string {
 	text, err := os.ReadFile(p.logPath)
 	if err != nil {
 		return err.Error()
 	}
-	lines := strings.Split(string(bytes.TrimSpace(text)), "\n")
-	return strings.Join(lines[max(0, len(lines)-40):], "\n")
+	lines := slices.DeleteFunc(strings.Split(string(bytes.TrimSpace(text)), "\n"), func(line string) bool {
+		return strings.Contains(line, `"refused_acks0"`) // the hostile producers' thousands
+	})
+	return strings.Join(lines[max(0, len(lines)-60):], "\n")
 }
 
 // Mirrors runs the kafka-mirrors tool against the proxy.
@@ -262,7 +270,14 @@ func (p *proxy) Describe(mirror string) ([]partitionRow, error) {
 // WaitRows waits until so many partitions of the topic are described and each of them is good.
 func (p *proxy) WaitRows(what, mirror, topic string, partitions int, good func(partitionRow) bool) {
 	p.t.Helper()
-	testenv.Eventually(p.t, mirrorTimeout, what+" of "+topic, func() error {
+	began := time.Now()
+	defer func() { p.t.Logf("%s of %s: %v", what, topic, time.Since(began).Round(time.Millisecond)) }()
+	testenv.Eventually(p.t, mirrorTimeout, what+" of "+topic, func() (err error) {
+		defer func() {
+			if err != nil {
+				time.Sleep(lookPause)
+			}
+		}()
 		rows, err := p.Describe(mirror)
 		if err != nil {
 			return err
