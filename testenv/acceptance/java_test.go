@@ -3,10 +3,10 @@ package acceptance
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"kafka-mirror-proxy/testenv"
@@ -19,6 +19,8 @@ type javaTools struct {
 	// answers of java/Clients.java, which has the format
 	answers io.Reader
 	stderr  func() string
+	// close ends the JVM.
+	close func()
 }
 
 // startJavaTools starts the JVM; it ends with the test.
@@ -45,11 +47,12 @@ func startJavaTools(t *testing.T) *javaTools {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		calls.Close() // by now the test's context has ended it, if not this does
+	end := sync.OnceFunc(func() {
+		calls.Close() // it ends by itself then; or was ended by the end of the test's context
 		_ = command.Wait()
 	})
-	return &javaTools{t: t, calls: calls, answers: answers, stderr: func() string {
+	t.Cleanup(end)
+	return &javaTools{t: t, calls: calls, answers: answers, close: end, stderr: func() string {
 		text, _ := os.ReadFile(stderr.Name())
 		return string(text)
 	}}
@@ -111,5 +114,3 @@ func (j *javaTools) produce(topics string, configs ...string) string {
 	j.t.Helper()
 	return j.must("", "Clients$Producer", append([]string{topics}, configs...)...)
 }
-
-func config(name string, value any) string { return fmt.Sprintf("%s=%v", name, value) }

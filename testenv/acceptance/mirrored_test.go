@@ -55,7 +55,13 @@ func (m *mirrored) Drop() {
 // createOrdinary creates a topic by way of the proxy, one partition for each list of replicas, and waits for its leaders.
 func createOrdinary(t *testing.T, p *proxy, topic string, replicas ...[]int32) {
 	t.Helper()
-	client := newClient(t, p.Bootstrap())
+	createOrdinaryAt(t, p.Bootstrap(), topic, replicas...)
+}
+
+// createOrdinaryAt is createOrdinary by way of other addresses.
+func createOrdinaryAt(t *testing.T, bootstrap []string, topic string, replicas ...[]int32) {
+	t.Helper()
+	client := newClient(t, bootstrap)
 	defer client.Close()
 	create := kmsg.NewCreateTopicsRequestTopic()
 	create.Topic, create.NumPartitions, create.ReplicationFactor = topic, -1, -1

@@ -7,7 +7,9 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -25,21 +27,28 @@ import org.apache.kafka.common.utils.Exit;
 public class Clients {
     /** What a tool's exit is here. */
     static class Exited extends RuntimeException {
-        final int status;
-
         Exited(int status) {
-            super(null, null, false, false);
-            this.status = status;
+            super("exit " + status, null, false, false);
         }
     }
+
+    /** The first exit counts: a tool may catch what stands for it here, and exit once more because of that. */
+    static Integer firstExit;
+
+    /** What the tool has left to do when its process ends, such as to flush its producer. */
+    static final List<Runnable> hooks = new ArrayList<>();
 
     public static void main(String[] ignored) throws IOException {
         DataInputStream calls = new DataInputStream(System.in);
         DataOutputStream answers = new DataOutputStream(System.out);
         PrintStream realErr = System.err;
         Exit.Procedure exit = (status, message) -> {
+            if (firstExit == null) {
+                firstExit = status;
+            }
             throw new Exited(status);
         };
+        Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
         Exit.setExitProcedure(exit);
         Exit.setHaltProcedure(exit);
         while (true) {
@@ -75,22 +84,24 @@ public class Clients {
         System.setIn(in);
         System.setOut(outStream);
         System.setErr(errStream);
+        firstExit = null;
+        int status = 0;
         try {
             Class.forName(mainClass).getMethod("main", String[].class).invoke(null, (Object) args);
-            return 0;
         } catch (InvocationTargetException e) {
-            if (e.getCause() instanceof Exited exited) {
-                return exited.status;
+            if (!(e.getCause() instanceof Exited)) {
+                e.getCause().printStackTrace(errStream);
+                status = 1;
             }
-            e.getCause().printStackTrace(errStream);
-            return 1;
         } catch (ReflectiveOperationException e) {
             e.printStackTrace(errStream);
-            return 1;
-        } finally {
-            outStream.flush();
-            errStream.flush();
+            status = 1;
         }
+        hooks.forEach(Runnable::run);
+        hooks.clear();
+        outStream.flush();
+        errStream.flush();
+        return firstExit != null ? firstExit : status;
     }
 
     /**
