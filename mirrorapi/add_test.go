@@ -240,6 +240,56 @@ func TestAddRefusesOpenTransactions(t *testing.T) {
 	}
 }
 
+// A transaction that was being aborted ends, and its marker is written, before the n-th look at the topic. Whenever that
+// is, the add must notice the transaction or its marker.
+func TestAddRefusesTransactionsThatEndMeanwhile(t *testing.T) {
+	for n := 0; ; n++ {
+		e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
+		e.mirror("m1")
+		looks := 0
+		ended := func() bool {
+			looks++
+			return looks > n
+		}
+		e.destination.ControlKey(int16(kmsg.ListTransactions), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			e.destination.KeepControl()
+			resp := req.ResponseKind().(*kmsg.ListTransactionsResponse)
+			if !ended() {
+				resp.TransactionStates = []kmsg.ListTransactionsResponseTransactionState{{TransactionalID: "payments", TransactionState: "PrepareAbort"}}
+			}
+			return resp, nil, true
+		})
+		e.destination.ControlKey(int16(kmsg.DescribeTransactions), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			e.destination.KeepControl()
+			resp := req.ResponseKind().(*kmsg.DescribeTransactionsResponse)
+			transaction := kmsg.DescribeTransactionsResponseTransactionState{TransactionalID: "payments", State: "CompleteAbort"}
+			if !ended() {
+				transaction.State = "PrepareAbort"
+				transaction.Topics = []kmsg.DescribeTransactionsResponseTransactionStateTopic{{Topic: "orders", Partitions: []int32{0}}}
+			}
+			resp.TransactionStates = append(resp.TransactionStates, transaction)
+			return resp, nil, true
+		})
+		e.destination.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			e.destination.KeepControl()
+			resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+			p := kmsg.NewListOffsetsResponseTopicPartition()
+			p.Offset = 0
+			if ended() && req.(*kmsg.ListOffsetsRequest).Topics[0].Partitions[0].Timestamp == latestOffset {
+				p.Offset = 1
+			}
+			resp.Topics = []kmsg.ListOffsetsResponseTopic{{Topic: "orders", Partitions: []kmsg.ListOffsetsResponseTopicPartition{p}}}
+			return resp, nil, true
+		})
+		if resp := e.add("m1", "orders"); resp.ErrorCode != mirrormsg.InvalidRequest {
+			t.Errorf("ended before look %d: the add answers %s %q", n, resp.ErrorCode, text(resp.ErrorMessage))
+		}
+		if looks <= n { // it ended after the last look
+			return
+		}
+	}
+}
+
 func TestAddRefusesWritingProducers(t *testing.T) {
 	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
 	e.mirror("m1")

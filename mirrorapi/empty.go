@@ -26,10 +26,13 @@ const (
 	emptyPause   = 100 * time.Millisecond
 )
 
-// proveEmpty refuses the topics that hold something or may come to: records, or an open transaction, whose marker would
-// take an offset. It must come after the barrier. What a topic held when this mirror stopped it is the replicator's to
-// compare with its notes; only transactions are looked for there.
+// proveEmpty refuses the topics that hold something or may come to: records, or an undecided transaction, whose marker would
+// take an offset. It must come after the barrier, behind which no transaction begins that names the topics. Transactions
+// come first: one that ends after they were looked for was found, and one that ended before has left its marker, which
+// counts as a record. What a topic held when this mirror stopped it is the replicator's to compare with its notes; only
+// transactions are looked for there.
 func (h *Handler) proveEmpty(ctx context.Context, additions []*addition) {
+	h.proveNoTransactions(ctx, additions)
 	view := h.store.View()
 	var unknown []*addition
 	for _, a := range pending(additions) {
@@ -40,7 +43,6 @@ func (h *Handler) proveEmpty(ctx context.Context, additions []*addition) {
 	if len(unknown) > 0 {
 		h.proveNoRecords(ctx, unknown)
 	}
-	h.proveNoTransactions(ctx, additions)
 }
 
 func (h *Handler) proveNoRecords(ctx context.Context, additions []*addition) {
