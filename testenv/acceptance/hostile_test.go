@@ -23,7 +23,7 @@ const (
 	// readOnlyCode is what a refused produce is answered with.
 	readOnlyCode = 134
 	// hostilePace is how often each of them tries.
-	hostilePace = 10 * time.Millisecond
+	hostilePace = 25 * time.Millisecond
 	// hostilePatience is how long one record may be tried.
 	hostilePatience = 5 * time.Second
 )

@@ -11,8 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// codecRun is how many records in a row one codec's producer writes: enough for batches of several.
-const codecRun = 500
+// How many records in a row go to one partition, and through one codec's producer: a batch has several.
+const (
+	partitionRun = 25
+	codecRun     = 12 * partitionRun
+)
 
 // writer is the source cluster's application: one idempotent producer a codec, which take turns, and partitions in turn.
 // Every record is acknowledged by all replicas or fails the test.
@@ -40,7 +43,7 @@ func newWriter(t *testing.T, topic string, partitions int) *writer {
 
 // record is the n-th record: keys and values of many sizes, null and empty ones, headers with null and empty values.
 func (w *writer) record(n int) *kgo.Record {
-	r := &kgo.Record{Topic: w.topic, Partition: int32(n % w.partitions)}
+	r := &kgo.Record{Topic: w.topic, Partition: int32(n / partitionRun % w.partitions)}
 	switch n % 7 {
 	case 0: // no key
 	case 1:
