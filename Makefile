@@ -4,6 +4,10 @@ GO ?= go
 LINT_VERSION := v2.15.0
 SEED ?= 1
 
+# Said first and last, since go test does not show why a test was skipped.
+NO_KAFKA := for tool in java mvn; do command -v $$tool >/dev/null || \
+	echo "*** $$tool IS MISSING: THE TESTS ON REAL KAFKA ARE SKIPPED ***"; done
+
 .PHONY: build demo test test-race lint bench bench-go acceptance fuzz fmt
 
 build: ## the two programs, into bin/
@@ -13,8 +17,10 @@ demo: ## a stock cluster becomes a mirror destination, told as a story (KAFKA=1:
 	$(GO) run ./testenv/demo $(if $(KAFKA),--kafka)
 
 test: ## everything, on real Kafka where Java and Maven are there
+	@$(NO_KAFKA)
 	$(GO) vet ./...
 	$(GO) test -timeout 25m ./...
+	@$(NO_KAFKA)
 
 test-race:
 	$(GO) test -race -timeout 25m ./...

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,9 +19,10 @@ import (
 // clusters owns the proxy's own clients: one of the destination, one of each mirror's source. They are shared by the
 // mirror APIs and the replicator.
 type clusters struct {
-	destination *kgo.Client
-	resolve     func(string) (string, error)
-	log         zerolog.Logger
+	destination    *kgo.Client
+	secrets        *secrets
+	requestTimeout time.Duration // of sources that do not say their own
+	log            zerolog.Logger
 
 	mu      sync.Mutex
 	sources map[string]*source // by mirror
@@ -29,8 +33,8 @@ type source struct {
 	client  *kgo.Client
 }
 
-func newClusters(destination *kgo.Client, resolve func(string) (string, error), log zerolog.Logger) *clusters {
-	return &clusters{destination: destination, resolve: resolve, log: log, sources: map[string]*source{}}
+func newClusters(destination *kgo.Client, secrets *secrets, requestTimeout time.Duration, log zerolog.Logger) *clusters {
+	return &clusters{destination: destination, secrets: secrets, requestTimeout: requestTimeout, log: log, sources: map[string]*source{}}
 }
 
 // Destination returns the client of the destination.
@@ -48,7 +52,7 @@ func (c *clusters) Source(_ context.Context, m *state.Mirror) (*kgo.Client, erro
 		delete(c.sources, m.Name)
 		go s.client.Close() // waits for the client's goroutines
 	}
-	opts, _, err := connect.Options(m.Configs, c.resolve)
+	opts, _, err := connect.Options(withRequestTimeout(m.Configs, c.requestTimeout), c.secrets.resolve)
 	if err != nil {
 		return nil, fmt.Errorf("source of mirror %s: %w", m.Name, err)
 	}
@@ -60,18 +64,41 @@ func (c *clusters) Source(_ context.Context, m *state.Mirror) (*kgo.Client, erro
 	return client, nil
 }
 
-// CheckConfigs says what is wrong with the configs of a mirror's source, references that cannot be resolved included.
+// withRequestTimeout is configs with the proxy's own request.timeout.ms where they have none.
+func withRequestTimeout(configs map[string]string, timeout time.Duration) map[string]string {
+	const key = "request.timeout.ms"
+	if configs[key] != "" {
+		return configs
+	}
+	all := map[string]string{key: strconv.FormatInt(timeout.Milliseconds(), 10)}
+	maps.Copy(all, configs)
+	return all
+}
+
+// CheckConfigs says what is wrong with the configs of a mirror's source. A reference is resolved only when a connection
+// is made, so that where there is one, what is said about security waits until then too.
 func (c *clusters) CheckConfigs(configs map[string]string) error {
-	_, _, err := connect.Parse(configs, c.resolve)
+	for _, value := range configs {
+		if c.secrets.IsReference(value) {
+			configs = withoutSecurity(configs)
+			break
+		}
+	}
+	_, _, err := connect.Parse(configs, c.secrets.resolve)
 	return err
 }
 
-// ignored lists the keys of a mirror's configs that have no effect here.
+func withoutSecurity(configs map[string]string) map[string]string {
+	rest := maps.Clone(configs)
+	maps.DeleteFunc(rest, func(key, _ string) bool {
+		return strings.HasPrefix(key, "sasl.") || strings.HasPrefix(key, "ssl.") || key == "security.protocol"
+	})
+	return rest
+}
+
+// ignored lists the keys of a mirror's configs that have no effect here. It goes by the keys alone.
 func (c *clusters) ignored(configs map[string]string) []string {
-	_, ignored, err := connect.Parse(configs, c.resolve)
-	if err != nil {
-		return nil
-	}
+	_, ignored, _ := connect.Parse(configs, func(value string) (string, error) { return value, nil })
 	return ignored
 }
 

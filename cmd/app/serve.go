@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -59,7 +58,7 @@ func assemble(cfg *config.Config, world World, log zerolog.Logger) (parts []part
 	if err != nil {
 		return nil, nil, err
 	}
-	both := newClusters(client, secrets.resolve, log)
+	both := newClusters(client, secrets, cfg.RequestTimeout, log)
 	defer func() {
 		if err != nil {
 			both.close()
@@ -133,10 +132,7 @@ func assemble(cfg *config.Config, world World, log zerolog.Logger) (parts []part
 func openDestination(cfg *config.Config, secrets *secrets, log zerolog.Logger) (*connect.Settings, *kgo.Client, error) {
 	configs := maps.Clone(cfg.DestinationClient)
 	configs["bootstrap.servers"] = strings.Join(cfg.Destination, ",")
-	if _, given := configs["request.timeout.ms"]; !given {
-		configs["request.timeout.ms"] = strconv.FormatInt(cfg.RequestTimeout.Milliseconds(), 10)
-	}
-	settings, ignored, err := connect.Parse(configs, secrets.resolve)
+	settings, ignored, err := connect.Parse(withRequestTimeout(configs, cfg.RequestTimeout), secrets.resolve)
 	if err != nil {
 		return nil, nil, fmt.Errorf("destination: %w", err)
 	}

@@ -93,7 +93,7 @@ func (p *program) mirrors(args ...string) (string, error) {
 	if exit != 0 {
 		return out.String(), fmt.Errorf("kafka-mirrors %v: exit %d: %s", args, exit, errs.String())
 	}
-	return out.String(), nil
+	return out.String() + errs.String(), nil // with reasons
 }
 
 // testLog writes the program's log to the test's.

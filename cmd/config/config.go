@@ -229,6 +229,10 @@ func (c *Config) apply(values map[string]string) []error {
 			}
 			name = to
 		}
+		if why, ok := refused()[name]; ok {
+			problems = append(problems, fmt.Errorf("%s: %s", name, why))
+			continue
+		}
 		o, ok := known[name]
 		if !ok {
 			problems = append(problems, fmt.Errorf("%s: unknown setting", name))
@@ -262,6 +266,13 @@ func (c *Config) check() []error {
 	}
 	listen, _ := strconv.Atoi(port)
 	taken := map[int]string{listen: "listen"}
+	if _, admin, err := net.SplitHostPort(c.AdminListen); err == nil {
+		n, _ := strconv.Atoi(admin)
+		if n == listen {
+			problems = append(problems, fmt.Errorf("admin-listen: port %d is taken by listen", n))
+		}
+		taken[n] = "admin-listen"
+	}
 	for id, p := range c.NodePorts {
 		if by, ok := taken[p]; ok {
 			problems = append(problems, fmt.Errorf("node-ports: port %d of node %d is taken by %s", p, id, by))

@@ -110,6 +110,7 @@ dialect: french
 request.timeout.ms: soon
 admin-listen: {a: {b: [c]}, d: 1.5}
 destination.bootstrap.servers: x:1
+mirror.replication.throttled.rate: 5
 `, "--config", "proxy.yaml")
 	var invalid *Invalid
 	if !errors.As(err, &invalid) {
@@ -125,6 +126,7 @@ destination.bootstrap.servers: x:1
 		"request.timeout.ms: want milliseconds",
 		"admin-listen: a value of type float64 does not fit here",
 		"destination: required",
+		"mirror.replication.throttled.rate: can only be set while running",
 		"destination.bootstrap.servers: use destination instead",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -143,6 +145,8 @@ func TestRefusals(t *testing.T) {
 		"node port taken twice":       {"--destination=b:1", "--node-ports=1=9000,2=9000"},
 		"node port is listen":         {"--destination=b:1", "--node-ports=1=9094"},
 		"one node, two ports":         {"--destination=b:1", "--node-ports=1=9000,1=9001"},
+		"admin port is listen":        {"--destination=b:1", "--admin-listen=:9094"},
+		"admin port is a node's":      {"--destination=b:1", "--node-ports=1=9093"},
 		"code 0":                      {"--destination=b:1", "--read-only-error-code=0"},
 		"log level":                   {"--destination=b:1", "--log-level=loud"},
 	} {

@@ -31,7 +31,7 @@ func options() []option {
 			func(c *Config, v string) (err error) { c.NodePorts, err = nodePorts(v); return }},
 		{"destination", "", "HOST:PORT,... of the destination cluster (required)",
 			func(c *Config, v string) (err error) { c.Destination, err = hostPorts(v); return }},
-		{"admin-listen", "127.0.0.1:9095", "HOST:PORT of /metrics, /healthz and /readyz; empty switches them off",
+		{"admin-listen", "127.0.0.1:9093", "HOST:PORT of /metrics, /healthz and /readyz; empty switches them off",
 			func(c *Config, v string) (err error) {
 				if v == "" {
 					c.AdminListen = ""
@@ -112,6 +112,14 @@ func aliases() map[string]string {
 	return map[string]string{
 		"mirror.state.topic.num.partitions":     "mirror.topic.num.partitions",
 		"mirror.state.topic.replication.factor": "mirror.topic.replication.factor",
+	}
+}
+
+// refused are settings of the KIP that this version cannot give an effect; taking them in silence would promise one.
+func refused() map[string]string {
+	return map[string]string{
+		"mirror.replication.throttled.rate": "can only be set while running (KIP-1279), which this version cannot do yet",
+		"mirror.truncation.backoff.ms":      "has no effect: a stock destination cannot be truncated",
 	}
 }
 
