@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"golang.org/x/sync/errgroup"
@@ -15,12 +14,8 @@ import (
 	"kafka-mirror-proxy/state"
 )
 
-const (
-	// parallelTopics is how many topics of one request are worked on at once.
-	parallelTopics = 16
-
-	rollbackTimeout = 20 * time.Second
-)
+// parallelTopics is how many topics of one request are worked on at once.
+const parallelTopics = 16
 
 // addition is one topic on its way into a mirror. It goes through the steps of addTopics until one sets err.
 type addition struct {
@@ -35,6 +30,8 @@ type addition struct {
 	existed     bool              // the destination topic was there before the request
 	have        map[string]string // its overrides then
 	adding      bool              // the store knows of the addition: it ends by a confirmation or a rollback
+
+	restore map[string]*string // configs to give back when the addition fails, nil value: none; not while nothing was changed
 }
 
 // addTopics answers AddTopicsToMirror. When it answers success, the topic exists on the destination with the source's
@@ -42,7 +39,7 @@ type addition struct {
 //
 // The order is what makes this true: the topic becomes read-only first (AddTopic), then every produce that was let through
 // before has been answered (the gate), and only then is looked whether the topic is empty. A topic that is not goes back
-// to what it was, untouched.
+// to what it was.
 func (h *Handler) addTopics(ctx context.Context, req *mirrormsg.TopicsRequest) mirrormsg.Response {
 	resp := req.NewResponse().(*mirrormsg.TopicsResponse)
 	resp.MirrorName = req.MirrorName
@@ -89,6 +86,11 @@ func (h *Handler) add(ctx context.Context, req *mirrormsg.TopicsRequest) ([]*add
 		if a.err == nil {
 			a.err = checkKnownTopic(view, mirror.Name, name, a.source.id)
 		}
+		if a.err == nil && !h.claim(name) {
+			a.err = failf(mirrormsg.TopicAlreadyInMirror, "topic %s is being added by another request", name)
+		} else if a.err == nil {
+			defer h.release(name)
+		}
 		additions = append(additions, a)
 	}
 	h.planConfigs(ctx, src, additions, exclude)
@@ -96,6 +98,7 @@ func (h *Handler) add(ctx context.Context, req *mirrormsg.TopicsRequest) ([]*add
 	h.joinMirror(ctx, mirror, additions)
 	h.proveEmpty(ctx, additions)
 	h.finish(ctx, additions, exclude)
+	h.rollback(ctx, additions)
 	return additions, nil
 }
 
@@ -186,7 +189,6 @@ func (h *Handler) joinMirror(ctx context.Context, mirror *state.Mirror, addition
 			Mirror: mirror.Name, Name: a.name, ID: a.destination.id, SourceID: a.source.id,
 			Partitions: a.destination.partitions, Engine: engine, HandBack: a.handBack,
 		}
-		h.underWay.LoadOrStore(add.ID, a)
 		if err := h.store.Do(ctx, add); err != nil {
 			a.err = fmt.Errorf("topic %s: %w", a.name, err)
 			// Whether it was stored is not always known; a rollback of what was not is a no-op.
@@ -205,7 +207,7 @@ func (h *Handler) joinMirror(ctx context.Context, mirror *state.Mirror, addition
 	}
 }
 
-// finish gives topics that were there before their configs, confirms what came this far and rolls back the rest.
+// finish gives topics that were there before their configs, and confirms what came this far.
 func (h *Handler) finish(ctx context.Context, additions []*addition, exclude exclusion) {
 	each(pending(additions), func(a *addition) {
 		if a.existed {
@@ -220,35 +222,6 @@ func (h *Handler) finish(ctx context.Context, additions []*addition, exclude exc
 		}
 		a.adding = false
 	})
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-	defer cancel()
-	each(additions, func(a *addition) {
-		defer h.underWay.CompareAndDelete(a.destination.id, a)
-		if a.err == nil || !a.adding {
-			return
-		}
-		if err := h.store.Do(ctx, state.RollbackTopic{ID: a.destination.id}); err != nil {
-			h.log.Error().Err(err).Str("topic", a.name).Msg("a refused topic could not be taken out of its mirror again")
-		}
-	})
-}
-
-// RollbackLeftovers ends the additions that another process, or this one before it lost the ownership, left half done: the
-// topics are again what they were, and can be added anew. To be called by a process that has just become the owner. Additions
-// that requests are at work on at this moment are theirs to end.
-func (h *Handler) RollbackLeftovers(ctx context.Context) error {
-	var errs []error
-	for _, topic := range h.store.View().Adding() {
-		if _, ok := h.underWay.Load(topic.ID); ok {
-			continue
-		}
-		h.log.Warn().Str("mirror", topic.Mirror).Str("topic", topic.Name).
-			Msg("adding the topic was cut short; it is not in the mirror, add it again")
-		if err := h.store.Do(ctx, state.RollbackTopic{ID: topic.ID}); err != nil {
-			errs = append(errs, fmt.Errorf("take topic %s out of mirror %s: %w", topic.Name, topic.Mirror, err))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // isRefusal tells an error that means that nothing was stored.

@@ -427,34 +427,6 @@ func TestAddToATopicRecreatedOnTheDestination(t *testing.T) {
 	}
 }
 
-func TestRollbackLeftovers(t *testing.T) {
-	e := newEnv(t)
-	e.mirror("m1")
-	e.do(state.AddTopic{Mirror: "m1", Name: "orders", ID: state.TopicID{1}, Partitions: 1, Engine: "produce"})
-	if err := e.h.RollbackLeftovers(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := e.store.View().Topic("orders"); ok {
-		t.Error("the topic is still there")
-	}
-}
-
-func TestRollbackLeftoversLeavesAdditionsUnderWay(t *testing.T) {
-	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
-	e.mirror("m1")
-	e.gate.hook = func() error { return e.h.RollbackLeftovers(t.Context()) }
-	topic := e.mustAdd("m1", "orders")[0]
-	e.do(state.RemoveTopic{Mirror: "m1", Name: "orders"})
-	e.move(topic, 0, stopping...)
-	e.do(state.AddTopic{Mirror: "m1", Name: "orders", ID: topic.ID, Partitions: 1, Engine: "produce"})
-	if err := e.h.RollbackLeftovers(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if now := e.topic("orders"); now.Desired != state.DesiredStopped {
-		t.Errorf("a later leftover is %s", now.Desired)
-	}
-}
-
 func TestNamesKey(t *testing.T) {
 	for _, c := range []struct {
 		message, key string

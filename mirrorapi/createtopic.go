@@ -85,6 +85,13 @@ func (h *Handler) alterTopic(ctx context.Context, a *addition, exclude exclusion
 		return nil
 	}
 	slices.Sort(removed)
+	a.restore = map[string]*string{}
+	for _, key := range slices.AppendSeq(slices.Clone(removed), maps.Keys(changes)) {
+		a.restore[key] = nil
+		if value, ok := have[key]; ok {
+			a.restore[key] = &value
+		}
+	}
 	dropped, err := withoutRefused(changes, func(changes map[string]string, validateOnly bool) error {
 		return alterTopicOnce(ctx, h.clusters.Destination(), name, changes, removed, validateOnly)
 	})
@@ -118,19 +125,6 @@ func (h *Handler) awaitConfigs(ctx context.Context, a *addition, configs map[str
 				return fmt.Errorf("topic %s: wait until broker %d has its new configs: %w", a.name, leader, err)
 			case <-time.After(createdPause):
 			}
-		}
-	}
-	return nil
-}
-
-// lack says which of the overrides wanted is not there.
-func (c topicConfigs) lack(wanted map[string]string) error {
-	if c.err != nil {
-		return c.err
-	}
-	for key, value := range wanted {
-		if found := c.overrides[key]; found != value {
-			return fmt.Errorf("%s is %q, not %q", key, found, value)
 		}
 	}
 	return nil

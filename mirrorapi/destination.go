@@ -44,9 +44,12 @@ func (h *Handler) ensureDestination(ctx context.Context, additions []*addition, 
 			return
 		default:
 			err := h.createTopic(ctx, a.name, a.source.partitions, replicationFactor, a.wanted)
-			if errors.Is(err, kerr.TopicAlreadyExists) {
+			switch {
+			case err == nil:
+				a.restore = a.handBack
+			case errors.Is(err, kerr.TopicAlreadyExists):
 				a.existed = true // somebody was faster
-			} else if err != nil {
+			default:
 				a.err = err
 				return
 			}

@@ -77,7 +77,7 @@ type Handler struct {
 	log        zerolog.Logger
 	authorizer authorizerCheck
 	leaders    leaderCache
-	underWay   sync.Map // by state.TopicID: the topics that a request is adding at this moment
+	underWay   sync.Map // by name: the topics that a request is adding at this moment, see claim
 }
 
 // New checks the config and returns the handler.

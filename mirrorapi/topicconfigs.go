@@ -3,6 +3,7 @@ package mirrorapi
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,6 +91,26 @@ func readTopicConfigs(ctx context.Context, cluster kmsg.Requestor, names []strin
 		}
 	}
 	return found, nil
+}
+
+// lack says which of the overrides wanted is not there.
+func (c topicConfigs) lack(wanted map[string]string) error {
+	if c.err != nil {
+		return c.err
+	}
+	for key, value := range wanted {
+		if found := c.overrides[key]; found != value {
+			return fmt.Errorf("%s is %q, not %q", key, found, value)
+		}
+	}
+	return nil
+}
+
+// lackOwned is lack of what every topic has that was prepared for replication.
+func (c topicConfigs) lackOwned() error {
+	indispensable := maps.Clone(owned)
+	maps.DeleteFunc(indispensable, func(key, _ string) bool { return dispensable[key] })
+	return c.lack(indispensable)
 }
 
 // exclusion chooses the topic configs that do not follow the source.
