@@ -2,10 +2,12 @@ package mirrorapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafka-mirror-proxy/protocol/mirrormsg"
@@ -46,6 +48,14 @@ func (h *Handler) createTopics(ctx context.Context, r Request) ([]byte, error) {
 		err := refused
 		if err == nil {
 			err = h.checkCreate(brokers, req.Topics, infos, i)
+		}
+		if id, mirrored := infos[i].SourceTopicID(); err == nil && mirrored {
+			if h.claim(state.TopicID(id)) {
+				defer h.release(state.TopicID(id))
+				err = h.checkSourceID(ctx, req.Topics[i].Topic, state.TopicID(id))
+			} else {
+				err = failf(mirrormsg.InvalidRequest, "another request is creating a topic for source topic id %s", state.TopicID(id))
+			}
 		}
 		if err != nil {
 			results[i] = refusedTopic(req.Topics[i].Topic, err)
@@ -98,14 +108,30 @@ func (h *Handler) checkCreate(brokers func() (brokerSets, error), topics []kmsg.
 				topic.Topic, topics[j].Topic, state.TopicID(id))
 		}
 	}
-	if owner, ok := topicOfSource(h.store.View(), state.TopicID(id)); ok && owner != topic.Topic {
-		return failf(mirrormsg.InvalidRequest, "source topic id %s is that of topic %s already", state.TopicID(id), owner)
-	}
 	known, err := brokers()
 	if err != nil {
 		return err
 	}
 	return known.checkReplicas(topic)
+}
+
+// checkSourceID refuses a source topic of which another topic is the mirror, or was created to become it.
+func (h *Handler) checkSourceID(ctx context.Context, name string, id state.TopicID) error {
+	view := h.store.View()
+	owner, ok := topicOfSource(view, id)
+	if !ok {
+		if owner, ok = view.CreatedFrom(id); ok && owner != name {
+			found, err := readMetadata(ctx, h.clusters.Destination(), []string{owner})
+			if err != nil {
+				return fmt.Errorf("look for topic %s, which has the same source topic id: %w", owner, err)
+			}
+			ok = !errors.Is(found.topics[owner].err, kerr.UnknownTopicOrPartition) // else it was deleted since
+		}
+	}
+	if ok && owner != name {
+		return failf(mirrormsg.InvalidRequest, "source topic id %s is that of topic %s already", id, owner)
+	}
+	return nil
 }
 
 // topicOfSource returns the mirror topic that stands for a source topic.

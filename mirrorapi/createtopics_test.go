@@ -103,6 +103,30 @@ func TestCreateTopicsRefusals(t *testing.T) {
 	}
 }
 
+func TestCreateTopicsKnowsSourceIDsOfTopicsNotYetAdded(t *testing.T) {
+	e := newEnv(t)
+	refused := func(req *kmsg.CreateTopicsRequest, message string) {
+		t.Helper()
+		topic := e.createTopicsV8(req, mirrorOf(1))[0]
+		wantRefusal(t, &mirrormsg.Status{ErrorCode: mirrormsg.ErrorCode(topic.ErrorCode), ErrorMessage: topic.ErrorMessage},
+			mirrormsg.InvalidRequest, message)
+	}
+	e.h.claim(state.TopicID{1})
+	refused(createRequest("a"), "another request is creating a topic for source topic id "+state.TopicID{1}.String())
+	e.h.release(state.TopicID{1})
+	if topic := e.createTopicsV8(createRequest("a"), mirrorOf(1))[0]; topic.ErrorCode != 0 {
+		t.Fatalf("%d %q", topic.ErrorCode, text(topic.ErrorMessage))
+	}
+	refused(createRequest("b"), "is that of topic a already")
+
+	if err := e.destination.DeleteTopic("a"); err != nil {
+		t.Fatal(err)
+	}
+	if topic := e.createTopicsV8(createRequest("c"), mirrorOf(1))[0]; topic.ErrorCode != 0 {
+		t.Errorf("the other topic is gone: %d %q", topic.ErrorCode, text(topic.ErrorMessage))
+	}
+}
+
 func TestCreateTopicsWantsActiveReplicas(t *testing.T) {
 	e := newEnv(t, brokers(2))
 	e.destination.ControlKey(int16(kmsg.DescribeCluster), func(req kmsg.Request) (kmsg.Response, error, bool) {

@@ -77,7 +77,7 @@ type Handler struct {
 	log        zerolog.Logger
 	authorizer authorizerCheck
 	leaders    leaderCache
-	underWay   sync.Map // by name: the topics that a request is adding at this moment, see claim
+	underWay   sync.Map // what is claimed
 }
 
 // New checks the config and returns the handler.
@@ -195,6 +195,16 @@ func (h *Handler) admit(ctx context.Context) error {
 	}
 	return nil
 }
+
+// claim reserves something for one request, false when another has it: the name of a topic that is added, or whose addition
+// is rolled back, so that what is read of its configs and changed is one request's alone; or the state.TopicID of a source
+// topic for which a topic is created.
+func (h *Handler) claim(what any) bool {
+	_, taken := h.underWay.LoadOrStore(what, nil)
+	return !taken
+}
+
+func (h *Handler) release(what any) { h.underWay.Delete(what) }
 
 func text(s *string) string {
 	if s == nil {

@@ -11,15 +11,6 @@ import (
 
 const rollbackTimeout = 20 * time.Second
 
-// claim reserves a topic for a request that adds it, or rolls back its addition: false when another one is at work on it.
-// What is read of the topic's configs, and changed, is this request's alone until release.
-func (h *Handler) claim(topic string) bool {
-	_, taken := h.underWay.LoadOrStore(topic, nil)
-	return !taken
-}
-
-func (h *Handler) release(topic string) { h.underWay.Delete(topic) }
-
 // rollback takes the refused topics out of the mirror again and gives back the configs that they had. Those that this
 // request created get the ones they would have after mirroring.
 func (h *Handler) rollback(ctx context.Context, additions []*addition) {

@@ -159,6 +159,16 @@ func (v *View) SourceIDOf(name string) (TopicID, bool) {
 	return id, ok
 }
 
+// CreatedFrom is the name of the topic that was created with a source topic id and waits to be added.
+func (v *View) CreatedFrom(sourceID TopicID) (name string, ok bool) {
+	for name, id := range v.sourceIDs {
+		if id == sourceID {
+			return name, true
+		}
+	}
+	return "", false
+}
+
 // StateTopicID is the id of __mirror_state on the destination, once known.
 func (v *View) StateTopicID() (TopicID, bool) { return v.stateTopicID, !v.stateTopicID.IsZero() }
 
