@@ -440,7 +440,12 @@ func testOwnership(t *testing.T, newCluster func(t *testing.T) *cluster) {
 	t.Run("TopicThatIsNotCompactedIsRefused", func(t *testing.T) {
 		c := newCluster(t)
 		createStateTopic(t, c.bootstrap, "compact,delete")
-		awaitProblem(t, start(t, c, "a", nil), "cleanup.policy=compact,delete")
+		a := start(t, c, "a", nil)
+		awaitProblem(t, a, "cleanup.policy=compact,delete")
+		// It is kept from clients all the same, also from those that name it by its id.
+		if _, ok := a.View().StateTopicID(); !ok || a.View().Loaded() {
+			t.Errorf("the topic's id is known: %v, loaded: %v", ok, a.View().Loaded())
+		}
 	})
 	t.Run("NewerRecordIsRefused", func(t *testing.T) {
 		c := newCluster(t)

@@ -40,7 +40,17 @@ func (k *Kafka) openTopic(ctx context.Context, client *kgo.Client) (stateTopicIn
 	if err != nil {
 		return stateTopicInfo{}, err
 	}
+	k.publishStateTopic(info.id)
 	return info, checkCompacted(ctx, client)
+}
+
+// publishStateTopic makes the topic's id known before anything of it is loaded: it is to be kept from clients, who may
+// name it by that, above all while it cannot be loaded.
+func (k *Kafka) publishStateTopic(id TopicID) {
+	if v := *k.View(); v.stateTopicID != id {
+		v.stateTopicID = id
+		k.publish(&v)
+	}
 }
 
 // mayStartEmpty says, by an error, when a log without content must not be taken as "nothing was ever mirrored": the
@@ -69,10 +79,16 @@ func (k *Kafka) createTopic(ctx context.Context, client *kgo.Client, brokers int
 	if brokers < int(replicationFactor) {
 		replicationFactor = int16(brokers)
 	}
+	inSync := "1"
+	if replicationFactor > 2 {
+		inSync = "2" // what was acknowledged survives the loss of a broker
+	}
 	_, err := kadm.NewClient(client).CreateTopic(ctx, k.cfg.Partitions, replicationFactor, map[string]*string{
-		"cleanup.policy":   kadm.StringPtr("compact"),
-		"compression.type": kadm.StringPtr("producer"),
-		"retention.ms":     kadm.StringPtr("-1"),
+		"cleanup.policy":                 kadm.StringPtr("compact"),
+		"compression.type":               kadm.StringPtr("producer"),
+		"min.insync.replicas":            kadm.StringPtr(inSync),
+		"retention.ms":                   kadm.StringPtr("-1"),
+		"unclean.leader.election.enable": kadm.StringPtr("false"),
 	}, stateTopic)
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		return fmt.Errorf("create topic %s with %d partitions and replication factor %d: %w", stateTopic, k.cfg.Partitions, replicationFactor, err)
