@@ -40,7 +40,12 @@ func (c SetProgress) decide(d *draft, _ int64) ([]record, *Error) {
 	}
 	p := c.Progress
 	p.Epochs = slices.Clone(p.Epochs)
-	return []record{progressRecord{partitionKey{t.Mirror, t.ID, c.Partition.Partition}, &p}}, nil
+	key := partitionKey{t.Mirror, t.ID, c.Partition.Partition}
+	// What an earlier owner has to say comes too late: it would hide a reservation of a later one.
+	if stored := d.parts.m[key.parts()].progressOf(key.partition); stored.ReservedBy > p.ReservedBy {
+		return nil, refuse(CodeNotOwner, "The progress of %s-%d was written by a later owner (%d, not %d).", t.Name, key.partition, stored.ReservedBy, p.ReservedBy)
+	}
+	return []record{progressRecord{key, &p}}, nil
 }
 
 func knownPartition(d *draft, p PartitionID) (*Topic, *Error) {

@@ -73,7 +73,7 @@ func TestTopicCommands(t *testing.T) {
 		{add, adding, CodeTopicInMirror, "m"},
 		{add, mirrored, CodeTopicInMirror, "m"},
 		{add, paused, CodeTopicInMirror, "m.paused"},
-		{add, removed, 0, "m"},
+		{add, removed, CodeBeingRemoved, "m.removed"},
 		{add, stopped, 0, "m"},
 		{add, otherMirrored, CodeTopicInMirror, "other"},
 		{add, otherPaused, CodeTopicInMirror, "other.paused"},

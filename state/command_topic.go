@@ -17,7 +17,7 @@ func (c AddTopic) decide(d *draft, _ int64) ([]record, *Error) {
 		case t == nil:
 		case t.Desired != DesiredStopped:
 			return nil, refuse(CodeTopicInMirror, "Topic %s is already in mirror %s.", t.Name, t.Mirror)
-		case t.Mirror != c.Mirror && d.isReadOnly(t):
+		case d.isReadOnly(t): // its configs are about to be given back
 			return nil, refuse(CodeBeingRemoved, "Topic %s is still being removed from mirror %s; add it when it is STOPPED.", t.Name, t.Mirror)
 		}
 	}

@@ -66,10 +66,12 @@ type Kafka struct {
 	// base is the origin of leaseUntil; its monotonic clock goes on while the process is stopped.
 	base       time.Time
 	leaseUntil atomic.Int64 // nanoseconds since base
-	generation atomic.Int64
-	ownership  atomic.Pointer[ownership] // nil unless this process is the owner
-	problem    atomic.Pointer[string]
-	view       atomic.Pointer[View]
+	// confirmedAt is when the view was last known to show all there is, in nanoseconds since base; 0 for never.
+	confirmedAt atomic.Int64
+	generation  atomic.Int64
+	ownership   atomic.Pointer[ownership] // nil unless this process is the owner
+	problem     atomic.Pointer[string]
+	view        atomic.Pointer[View]
 	subscribers
 
 	mu       sync.Mutex
@@ -98,6 +100,13 @@ func (k *Kafka) View() *View { return k.view.Load() }
 
 // Lease implements Store.
 func (k *Kafka) Lease() bool { return int64(time.Since(k.base)) < k.leaseUntil.Load() }
+
+// Fresh says that the view is loaded and shows every change that was made until LeaseDuration ago at the latest. A
+// process that was stopped, or cannot read the log, must not judge by what it knew then.
+func (k *Kafka) Fresh() bool {
+	at := k.confirmedAt.Load()
+	return k.View().Loaded() && at > 0 && time.Since(k.base)-time.Duration(at) < k.cfg.LeaseDuration
+}
 
 // Generation implements Store.
 func (k *Kafka) Generation() int64 { return k.generation.Load() }
@@ -192,6 +201,7 @@ func (k *Kafka) session(ctx context.Context) error {
 
 	client, err := kgo.NewClient(append(k.clientOpts(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(),                    // or the end of a log that ends in one would never be reached
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a log that lost its end or start is not to be read on
 		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.DisableIdempotentWrite(), // writes only sync and born records, which may be doubled
@@ -211,6 +221,7 @@ func (k *Kafka) session(ctx context.Context) error {
 	defer stop(nil)
 	running.Go(func() { stop(t.follow(reading)) })
 	running.Go(func() { stop(t.watch(reading)) })
+	running.Go(func() { stop(t.confirm(reading)) })
 
 	living, end := context.WithCancelCause(ctx) // ends with ctx, and with the readers
 	defer end(nil)

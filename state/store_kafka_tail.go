@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -87,6 +88,9 @@ func (t *tail) apply(fetches kgo.Fetches) error {
 }
 
 func (t *tail) applyRecord(r *kgo.Record) error {
+	if r.Attrs.IsControl() { // read for its position only, see confirm
+		return nil
+	}
 	decoded, err := decodeRecord(r.Key, r.Value)
 	if err != nil {
 		return err
@@ -218,6 +222,47 @@ func (t *tail) await(ctx context.Context, written ends) error {
 			return fmt.Errorf("read back %s-%d up to offset %d: %w", stateTopic, behind, written[behind], ctx.Err())
 		}
 	}
+}
+
+// confirm asks from time to time where the log ends, and notes when all of it up to there has been read: a view that
+// was confirmed a moment ago shows every change that was made before.
+func (t *tail) confirm(ctx context.Context) error {
+	admin := kadm.NewClient(t.client)
+	ticker := time.NewTicker(t.kafka.cfg.HeartbeatInterval)
+	defer ticker.Stop()
+	for {
+		asked := time.Since(t.kafka.base)
+		if offsets, err := t.committedEnds(ctx, admin); err == nil && t.await(ctx, offsets) == nil {
+			t.kafka.confirmedAt.Store(int64(asked))
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// committedEnds is the last offset of each partition below its last stable offset.
+func (t *tail) committedEnds(ctx context.Context, admin *kadm.Client) (ends, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	listed, err := admin.ListCommittedOffsets(ctx, stateTopic)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the ends of %s: %w", stateTopic, err)
+	}
+	last := ends{}
+	for p := range t.topic.partitions {
+		end, ok := listed.Lookup(stateTopic, p)
+		if !ok {
+			return nil, fmt.Errorf("list the ends of %s: partition %d is left out", stateTopic, p)
+		}
+		last[p] = end.Offset - 1
+	}
+	return last, nil
 }
 
 // lastOwner is the newest owner record, when it was read, and a channel that is closed when more was read.

@@ -105,8 +105,11 @@ func assemble(cfg *config.Config, world World, log zerolog.Logger) (parts []part
 	brokers := &brokerWatch{destination: client, set: server.SetBrokers, log: log}
 	problems := func() []string {
 		all := append(brokers.problems(), server.Problems()...)
-		if !store.View().Loaded() {
+		switch {
+		case !store.View().Loaded():
 			all = append(all, "state: "+store.Problem())
+		case !store.Fresh():
+			all = append(all, "state: __mirror_state has not been read up to its end for some seconds")
 		}
 		return all
 	}
@@ -146,16 +149,27 @@ func openDestination(cfg *config.Config, secrets *secrets, log zerolog.Logger) (
 	return settings, client, nil
 }
 
-func newServer(cfg *config.Config, store state.Store, gate *enforce.Gate, handler *mirrorapi.Handler, settings *connect.Settings, registry *prometheus.Registry, log zerolog.Logger) (*proxy.Server, error) {
+func newServer(cfg *config.Config, store *state.Kafka, gate *enforce.Gate, handler *mirrorapi.Handler, settings *connect.Settings, registry *prometheus.Registry, log zerolog.Logger) (*proxy.Server, error) {
 	metrics, err := proxy.NewMetrics(registry)
 	if err != nil {
 		return nil, err
 	}
 	return proxy.New(proxy.Config{
 		Listen: cfg.Listen, AdvertisedHost: cfg.AdvertisedHost, NodePorts: cfg.NodePorts, Dialect: cfg.Dialect,
-		Policy: enforce.NewPolicy(store.View, gate, cfg.ReadOnlyErrorCode), Gate: gate, Local: localHandler{handler},
+		Policy: enforce.NewPolicy(freshView(store), gate, cfg.ReadOnlyErrorCode), Gate: gate, Local: localHandler{handler},
 		Limits: proxy.Limits{Connections: cfg.MaxConnections, Drain: cfg.DrainTimeout}, Log: log, Metrics: metrics,
 	})
+}
+
+// freshView is the view to judge by: none while it may be out of date, so that a proxy that was stopped for a while does
+// not let produces through by what it knew then.
+func freshView(store *state.Kafka) func() *state.View {
+	return func() *state.View {
+		if !store.Fresh() {
+			return nil
+		}
+		return store.View()
+	}
 }
 
 // localHandler lets the mirror APIs answer the proxy without either knowing the other.
