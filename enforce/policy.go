@@ -105,6 +105,22 @@ func (p *Policy) MirrorName(topic string) (string, bool) {
 	return t.MirrorNameConfig(), true
 }
 
+// ReadOnlyTopic is the mirror of a topic that is read-only. Ask when the policy is ready.
+func (p *Policy) ReadOnlyTopic(topic string) (mirror string, readOnly bool) {
+	v := p.views()
+	if v == nil {
+		return "", false
+	}
+	t, readOnly := v.ReadOnlyName([]byte(topic))
+	if !readOnly {
+		return "", false
+	}
+	return t.Mirror, true
+}
+
+// OwnedConfig says whether replication owns a topic config while the topic is read-only.
+func (p *Policy) OwnedConfig(key string) bool { return ownedConfig(key) }
+
 // StateTopic says whether name is the state topic's.
 func (p *Policy) StateTopic(name []byte) bool { return string(name) == StateTopic }
 

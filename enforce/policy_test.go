@@ -52,6 +52,12 @@ func TestProduceToMirrorTopicIsRefused(t *testing.T) {
 	if got, _ := policyOver(store.View, 44).Produce([]byte("orders")); got.Code != 44 {
 		t.Errorf("code %d, 44 was configured", got.Code)
 	}
+	if mirror, ok := policy.ReadOnlyTopic("orders"); !ok || mirror != "dr" {
+		t.Errorf("read-only: %q %v", mirror, ok)
+	}
+	if mirror, ok := policy.ReadOnlyTopic("other"); ok {
+		t.Errorf("another topic is read-only: %q", mirror)
+	}
 	if name, ok := policy.MirrorName("orders"); !ok || name != "dr" {
 		t.Errorf("mirror.name %q %v", name, ok)
 	}
@@ -80,6 +86,9 @@ func TestStoppedTopicIsWritable(t *testing.T) {
 	}
 	if refusal, refused := policy.Produce([]byte("orders")); refused {
 		t.Errorf("STOPPED and refused: %v", refusal)
+	}
+	if mirror, ok := policy.ReadOnlyTopic("orders"); ok {
+		t.Errorf("STOPPED and read-only: %q", mirror)
 	}
 	if !policy.Clear() {
 		t.Error("not clear although every topic is STOPPED")

@@ -58,11 +58,11 @@ func ActionFor(key, version int16) Action {
 		return Peek // read-only topics are refused
 	case addPartitionsToTxn, writeTxnMarkers:
 		return Peek // even an empty aborted transaction writes a marker and shifts the log
-	case fetch:
-		return Split // our state topic is not for reading; NodeEndpoints of v16+ are edited
+	case fetch, shareFetch:
+		return Split // our state topic is not for reading; broker addresses in the answers are edited
 	case createTopics, deleteTopics, deleteRecords, createPartitions, alterConfigs, incrementalAlter, describeConfigs:
-		return Split // our state topic, mirrors as resources, mirror.name as a config
-	case metadata, describeCluster, describeQuorum, shareFetch, shareAcknowledge:
+		return Split // our state topic, mirrors as resources, mirror.name as a config, what read-only topics are made of
+	case metadata, describeCluster, describeQuorum, shareAcknowledge:
 		return Edit // broker addresses
 	case findCoordinator:
 		return Split // key type MIRROR is ours; else broker addresses
@@ -78,4 +78,16 @@ func ActionFor(key, version int16) Action {
 		return Local
 	}
 	return Relay
+}
+
+// ownedConfig says which topic configs replication owns: with another value a read-only topic would lose records, or could
+// not be given the source's as they are.
+func ownedConfig(key string) bool {
+	switch key {
+	case "cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes", "compression.type",
+		"message.timestamp.type", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms",
+		"message.timestamp.difference.max.ms", "unclean.leader.election.enable":
+		return true
+	}
+	return false
 }

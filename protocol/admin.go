@@ -12,6 +12,10 @@ type AdminPolicy interface {
 	StateTopicID(id [16]byte) bool
 	// MirrorName returns the value of the config mirror.name of a mirrored topic.
 	MirrorName(topic string) (string, bool)
+	// ReadOnlyTopic returns the mirror that a topic belongs to while clients must not write to it.
+	ReadOnlyTopic(topic string) (mirror string, readOnly bool)
+	// OwnedConfig says that a topic config belongs to the mirror as long as the topic is read-only.
+	OwnedConfig(key string) bool
 }
 
 // AdminSplit says how to serve an admin request of which a part is not the broker's business. The zero value means that the

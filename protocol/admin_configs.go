@@ -1,6 +1,10 @@
 package protocol
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
 
 // resource names what a config request is about.
 type resource struct {
@@ -17,23 +21,50 @@ type verdict struct {
 
 func (v verdict) upstream() bool { return !v.local && v.code == CodeNone }
 
-// judgeAlter judges one resource of an alter request. localMirrors is false for the older of the two APIs, which the
-// reference does not offer for mirrors.
-func judgeAlter(r resource, configs []string, p AdminPolicy, localMirrors bool) verdict {
-	switch {
-	case r.kind == resourceMirror && localMirrors:
+// judgeIncrementalAlter judges one resource of an IncrementalAlterConfigs request.
+func judgeIncrementalAlter(r resource, keys []string, p AdminPolicy) verdict {
+	if r.kind == resourceMirror {
 		return verdict{local: true}
-	case r.kind == resourceMirror:
+	}
+	if v := judgeTopicConfigs(r, keys, p); r.kind != resourceTopic || !v.upstream() {
+		return v
+	}
+	for _, key := range keys {
+		if !p.OwnedConfig(key) {
+			continue
+		}
+		if mirror, ok := p.ReadOnlyTopic(r.name); ok {
+			return verdict{code: CodePolicyViolation,
+				message: "Config " + key + " belongs to mirror " + mirror + " while topic " + r.name + " is mirrored."}
+		}
+	}
+	return verdict{}
+}
+
+// judgeAlter judges one resource of an AlterConfigs request, the older API, which removes whatever it does not name and which
+// the reference does not offer for mirrors.
+func judgeAlter(r resource, keys []string, p AdminPolicy) verdict {
+	if r.kind == resourceMirror {
 		return verdict{code: CodeInvalidRequest, message: "Unknown resource type 64"}
+	}
+	if v := judgeTopicConfigs(r, keys, p); r.kind != resourceTopic || !v.upstream() {
+		return v
+	}
+	if mirror, ok := p.ReadOnlyTopic(r.name); ok {
+		return verdict{code: CodePolicyViolation, message: "AlterConfigs replaces all configs, of which some belong to mirror " +
+			mirror + " while topic " + r.name + " is mirrored; use IncrementalAlterConfigs."}
+	}
+	return verdict{}
+}
+
+// judgeTopicConfigs refuses what no alter request may do, of whatever topic.
+func judgeTopicConfigs(r resource, keys []string, p AdminPolicy) verdict {
+	switch {
 	case r.kind != resourceTopic:
-		return verdict{}
 	case p.StateTopic([]byte(r.name)):
 		return verdict{code: CodeTopicAuthorizationFailed, message: MessageStateTopic}
-	}
-	for _, name := range configs {
-		if name == mirrorNameConfig {
-			return verdict{code: CodeInvalidRequest, message: MessageMirrorNameConfig}
-		}
+	case slices.Contains(keys, mirrorNameConfig):
+		return verdict{code: CodeInvalidRequest, message: MessageMirrorNameConfig}
 	}
 	return verdict{}
 }
@@ -102,7 +133,7 @@ func splitIncrementalAlterConfigs(version int16, body []byte, p AdminPolicy) (Ad
 		}
 		about := resource{r.ResourceType, r.ResourceName}
 		resources = append(resources, about)
-		verdicts = append(verdicts, judgeAlter(about, names, p, true))
+		verdicts = append(verdicts, judgeIncrementalAlter(about, names, p))
 	}
 	if allUpstream(verdicts) {
 		return AdminSplit{}, nil
@@ -152,7 +183,7 @@ func splitAlterConfigs(version int16, body []byte, p AdminPolicy) (AdminSplit, e
 		}
 		about := resource{r.ResourceType, r.ResourceName}
 		resources = append(resources, about)
-		verdicts = append(verdicts, judgeAlter(about, names, p, false))
+		verdicts = append(verdicts, judgeAlter(about, names, p))
 	}
 	if allUpstream(verdicts) {
 		return AdminSplit{}, nil

@@ -25,6 +25,10 @@ func wantAlter(kind kmsg.ConfigResourceType, name string, configs []string, incr
 		return 29, "__mirror_state belongs to kafka-mirror-proxy."
 	case kind == 2 && slices.Contains(configs, "mirror.name"):
 		return 42, "The 'mirror.name' configuration can only be modified through dedicated mirror management APIs."
+	case kind == 2 && name == "mirrored" && !incremental:
+		return 44, "AlterConfigs replaces all configs, of which some belong to mirror dr while topic mirrored is mirrored; use IncrementalAlterConfigs."
+	case kind == 2 && name == "mirrored" && slices.Contains(configs, "retention.ms"):
+		return 44, "Config retention.ms belongs to mirror dr while topic mirrored is mirrored."
 	case kind == 64:
 		return 0, "local"
 	}
@@ -37,8 +41,13 @@ func TestIncrementalAlterConfigsIsAnsweredAsByOneBroker(t *testing.T) {
 		for i := range m.Resources {
 			res := &m.Resources[i]
 			res.ResourceType, res.ResourceName = randomResource(r)
-			if len(res.Configs) > 0 && r.IntN(4) == 0 {
-				res.Configs[0].Name = "mirror.name"
+			for i := range res.Configs {
+				switch r.IntN(8) {
+				case 0:
+					res.Configs[i].Name = "mirror.name"
+				case 1, 2:
+					res.Configs[i].Name = "retention.ms"
+				}
 			}
 		}
 		body := m.AppendTo(nil)
@@ -99,8 +108,13 @@ func TestAlterConfigsIsAnsweredAsByOneBroker(t *testing.T) {
 		for i := range m.Resources {
 			res := &m.Resources[i]
 			res.ResourceType, res.ResourceName = randomResource(r)
-			if len(res.Configs) > 0 && r.IntN(4) == 0 {
-				res.Configs[0].Name = "mirror.name"
+			for i := range res.Configs {
+				switch r.IntN(8) {
+				case 0:
+					res.Configs[i].Name = "mirror.name"
+				case 1, 2:
+					res.Configs[i].Name = "retention.ms"
+				}
 			}
 			var names []string
 			for _, c := range res.Configs {

@@ -2,20 +2,46 @@ package protocol
 
 import "github.com/twmb/franz-go/pkg/kmsg"
 
-// The three requests below are split in the same way: what names __mirror_state is answered here with
-// TOPIC_AUTHORIZATION_FAILED, the rest goes upstream, and the refused rows follow the broker's. Brokers promise no order of
-// the rows in these answers, and clients look them up by name.
+// The three requests below are split in the same way: what is refused is answered here, the rest goes upstream, and the
+// refused rows follow the broker's. Brokers promise no order of the rows in these answers, and clients look them up by name.
 
-// takeOut takes the entries of all for which concerns is true out and returns what is left and what was taken.
-func takeOut[T any](all []T, concerns func(*T) bool) (left, taken []T) {
+// refusedEntry is an entry of a request that is refused, and why.
+type refusedEntry[T any] struct {
+	entry T
+	verdict
+}
+
+// takeOut takes the entries of all that judge refuses out and returns what is left and what was taken.
+func takeOut[T any](all []T, judge func(*T) verdict) (left []T, taken []refusedEntry[T]) {
 	for i := range all {
-		if concerns(&all[i]) {
-			taken = append(taken, all[i])
-		} else {
+		if v := judge(&all[i]); v.upstream() {
 			left = append(left, all[i])
+		} else {
+			taken = append(taken, refusedEntry[T]{all[i], v})
 		}
 	}
 	return left, taken
+}
+
+// refuseIf refuses what names the state topic.
+func refuseIf(stateTopic bool) verdict {
+	if stateTopic {
+		return verdict{code: CodeTopicAuthorizationFailed, message: MessageStateTopic}
+	}
+	return verdict{}
+}
+
+// judgeShape judges a change of what a topic consists of, its "records" or "partitions": while it is mirrored, source and
+// destination would come to differ.
+func judgeShape(topic, what string, p AdminPolicy) verdict {
+	if v := refuseIf(p.StateTopic([]byte(topic))); !v.upstream() {
+		return v
+	}
+	if mirror, ok := p.ReadOnlyTopic(topic); ok {
+		return verdict{code: CodePolicyViolation,
+			message: "The " + what + " of topic " + topic + " follow its source while it is mirrored by mirror " + mirror + "."}
+	}
+	return verdict{}
 }
 
 func splitDeleteTopics(version int16, body []byte, p AdminPolicy) (AdminSplit, error) {
@@ -23,9 +49,9 @@ func splitDeleteTopics(version int16, body []byte, p AdminPolicy) (AdminSplit, e
 	if err := decodeCopy(version, body, request); err != nil {
 		return AdminSplit{}, err
 	}
-	names, takenNames := takeOut(request.TopicNames, func(name *string) bool { return p.StateTopic([]byte(*name)) })
-	topics, takenTopics := takeOut(request.Topics, func(t *kmsg.DeleteTopicsRequestTopic) bool {
-		return t.Topic != nil && p.StateTopic([]byte(*t.Topic)) || t.TopicID != [16]byte{} && p.StateTopicID(t.TopicID)
+	names, takenNames := takeOut(request.TopicNames, func(name *string) verdict { return refuseIf(p.StateTopic([]byte(*name))) })
+	topics, takenTopics := takeOut(request.Topics, func(t *kmsg.DeleteTopicsRequestTopic) verdict {
+		return refuseIf(t.Topic != nil && p.StateTopic([]byte(*t.Topic)) || t.TopicID != [16]byte{} && p.StateTopicID(t.TopicID))
 	})
 	if len(takenNames)+len(takenTopics) == 0 {
 		return AdminSplit{}, nil
@@ -36,7 +62,8 @@ func splitDeleteTopics(version int16, body []byte, p AdminPolicy) (AdminSplit, e
 		s.Upstream = encode(request, len(body))
 	}
 	for i := range takenNames {
-		takenTopics = append(takenTopics, kmsg.DeleteTopicsRequestTopic{Topic: &takenNames[i]})
+		named := kmsg.DeleteTopicsRequestTopic{Topic: &takenNames[i].entry}
+		takenTopics = append(takenTopics, refusedEntry[kmsg.DeleteTopicsRequestTopic]{named, takenNames[i].verdict})
 	}
 	s.Merge = func(upstreamBody, _ []byte) ([]byte, error) {
 		r := kmsg.NewPtrDeleteTopicsResponse()
@@ -45,8 +72,8 @@ func splitDeleteTopics(version int16, body []byte, p AdminPolicy) (AdminSplit, e
 		}
 		for _, t := range takenTopics {
 			row := kmsg.NewDeleteTopicsResponseTopic()
-			row.Topic, row.TopicID = t.Topic, t.TopicID
-			row.ErrorCode, row.ErrorMessage = CodeTopicAuthorizationFailed, text(MessageStateTopic)
+			row.Topic, row.TopicID = t.entry.Topic, t.entry.TopicID
+			row.ErrorCode, row.ErrorMessage = t.code, text(t.message)
 			r.Topics = append(r.Topics, row)
 		}
 		return encode(r, len(upstreamBody)), nil
@@ -59,7 +86,9 @@ func splitDeleteRecords(version int16, body []byte, p AdminPolicy) (AdminSplit, 
 	if err := decodeCopy(version, body, request); err != nil {
 		return AdminSplit{}, err
 	}
-	left, taken := takeOut(request.Topics, func(t *kmsg.DeleteRecordsRequestTopic) bool { return p.StateTopic([]byte(t.Topic)) })
+	left, taken := takeOut(request.Topics, func(t *kmsg.DeleteRecordsRequestTopic) verdict {
+		return judgeShape(t.Topic, "records", p)
+	})
 	if len(taken) == 0 {
 		return AdminSplit{}, nil
 	}
@@ -75,10 +104,10 @@ func splitDeleteRecords(version int16, body []byte, p AdminPolicy) (AdminSplit, 
 		}
 		for _, t := range taken {
 			rows := kmsg.NewDeleteRecordsResponseTopic()
-			rows.Topic = t.Topic
-			for _, p := range t.Partitions {
+			rows.Topic = t.entry.Topic
+			for _, p := range t.entry.Partitions {
 				row := kmsg.NewDeleteRecordsResponseTopicPartition()
-				row.Partition, row.LowWatermark, row.ErrorCode = p.Partition, -1, CodeTopicAuthorizationFailed
+				row.Partition, row.LowWatermark, row.ErrorCode = p.Partition, -1, t.code
 				rows.Partitions = append(rows.Partitions, row)
 			}
 			r.Topics = append(r.Topics, rows)
@@ -93,7 +122,9 @@ func splitCreatePartitions(version int16, body []byte, p AdminPolicy) (AdminSpli
 	if err := decodeCopy(version, body, request); err != nil {
 		return AdminSplit{}, err
 	}
-	left, taken := takeOut(request.Topics, func(t *kmsg.CreatePartitionsRequestTopic) bool { return p.StateTopic([]byte(t.Topic)) })
+	left, taken := takeOut(request.Topics, func(t *kmsg.CreatePartitionsRequestTopic) verdict {
+		return judgeShape(t.Topic, "partitions", p)
+	})
 	if len(taken) == 0 {
 		return AdminSplit{}, nil
 	}
@@ -109,7 +140,7 @@ func splitCreatePartitions(version int16, body []byte, p AdminPolicy) (AdminSpli
 		}
 		for _, t := range taken {
 			row := kmsg.NewCreatePartitionsResponseTopic()
-			row.Topic, row.ErrorCode, row.ErrorMessage = t.Topic, CodeTopicAuthorizationFailed, text(MessageStateTopic)
+			row.Topic, row.ErrorCode, row.ErrorMessage = t.entry.Topic, t.code, text(t.message)
 			r.Topics = append(r.Topics, row)
 		}
 		return encode(r, len(upstreamBody)), nil

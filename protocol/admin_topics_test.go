@@ -55,6 +55,24 @@ func stateSometimes(r *rand.Rand, name *string) {
 	}
 }
 
+// changed gives a topic, sometimes, the name of the state topic or of a mirrored one; wantChange is what is answered to a
+// change of its records or partitions.
+func changed(r *rand.Rand, name *string) {
+	if stateSometimes(r, name); r.IntN(3) == 0 {
+		*name = "mirrored"
+	}
+}
+
+func wantChange(topic, what string) (int16, string) {
+	switch topic {
+	case "__mirror_state":
+		return 29, stateMessage
+	case "mirrored":
+		return 44, "The " + what + " of topic mirrored follow its source while it is mirrored by mirror dr."
+	}
+	return 0, ""
+}
+
 func TestDeleteTopicsOfTheStateTopic(t *testing.T) {
 	everyVersion(t, KeyDeleteTopics, func(t *testing.T, version int16, r *rand.Rand) {
 		m := randomize(r, version, kmsg.NewPtrDeleteTopicsRequest())
@@ -120,12 +138,12 @@ func TestDeleteTopicsOfTheStateTopic(t *testing.T) {
 	})
 }
 
-func TestDeleteRecordsOfTheStateTopic(t *testing.T) {
+func TestDeleteRecordsIsRefused(t *testing.T) {
 	everyVersion(t, KeyDeleteRecords, func(t *testing.T, version int16, r *rand.Rand) {
 		m := randomize(r, version, kmsg.NewPtrDeleteRecordsRequest())
 		partitions := 0
 		for i := range m.Topics {
-			stateSometimes(r, &m.Topics[i].Topic)
+			changed(r, &m.Topics[i].Topic)
 			partitions += len(m.Topics[i].Partitions)
 		}
 		body := m.AppendTo(nil)
@@ -133,8 +151,8 @@ func TestDeleteRecordsOfTheStateTopic(t *testing.T) {
 			answer := kmsg.NewPtrDeleteRecordsResponse()
 			answer.Version = version
 			for _, topic := range reread(t, version, body, kmsg.NewPtrDeleteRecordsRequest()).Topics {
-				if topic.Topic == "__mirror_state" {
-					t.Fatal("the broker is asked to delete records of the state topic")
+				if code, _ := wantChange(topic.Topic, "records"); code != 0 {
+					t.Fatalf("the broker is asked to delete records of %s", topic.Topic)
 				}
 				rows := kmsg.DeleteRecordsResponseTopic{Topic: topic.Topic}
 				for _, p := range topic.Partitions {
@@ -151,7 +169,7 @@ func TestDeleteRecordsOfTheStateTopic(t *testing.T) {
 		for _, topic := range got.Topics {
 			for _, p := range topic.Partitions {
 				partitions--
-				if refused := topic.Topic == "__mirror_state"; refused != (p.ErrorCode == 29) || refused != (p.LowWatermark == -1 && p.ErrorCode != 0) {
+				if code, _ := wantChange(topic.Topic, "records"); p.ErrorCode != code || (code != 0) != (p.LowWatermark == -1 && p.ErrorCode != 0) {
 					t.Fatalf("%s: %+v", topic.Topic, p)
 				}
 			}
@@ -162,11 +180,11 @@ func TestDeleteRecordsOfTheStateTopic(t *testing.T) {
 	})
 }
 
-func TestCreatePartitionsOfTheStateTopic(t *testing.T) {
+func TestCreatePartitionsIsRefused(t *testing.T) {
 	everyVersion(t, KeyCreatePartitions, func(t *testing.T, version int16, r *rand.Rand) {
 		m := randomize(r, version, kmsg.NewPtrCreatePartitionsRequest())
 		for i := range m.Topics {
-			stateSometimes(r, &m.Topics[i].Topic)
+			changed(r, &m.Topics[i].Topic)
 		}
 		body := m.AppendTo(nil)
 		broker := func(body []byte) []byte {
@@ -177,8 +195,8 @@ func TestCreatePartitionsOfTheStateTopic(t *testing.T) {
 			answer := kmsg.NewPtrCreatePartitionsResponse()
 			answer.Version = version
 			for _, topic := range request.Topics {
-				if topic.Topic == "__mirror_state" {
-					t.Fatal("the broker is asked to grow the state topic")
+				if code, _ := wantChange(topic.Topic, "partitions"); code != 0 {
+					t.Fatalf("the broker is asked to grow %s", topic.Topic)
 				}
 				answer.Topics = append(answer.Topics, kmsg.CreatePartitionsResponseTopic{Topic: topic.Topic})
 			}
@@ -189,8 +207,8 @@ func TestCreatePartitionsOfTheStateTopic(t *testing.T) {
 			t.Fatalf("%d rows for %d topics", len(got.Topics), len(m.Topics))
 		}
 		for _, row := range got.Topics {
-			refused := row.Topic == "__mirror_state"
-			if refused != (row.ErrorCode == 29) || refused && *row.ErrorMessage != stateMessage {
+			code, message := wantChange(row.Topic, "partitions")
+			if row.ErrorCode != code || code != 0 && *row.ErrorMessage != message {
 				t.Fatalf("%+v", row)
 			}
 		}

@@ -19,6 +19,8 @@ func (policy) StateTopicID(id [16]byte) bool { return id == [16]byte{9} }
 func (policy) MirrorName(topic string) (string, bool) {
 	return "dr.paused", topic == "mirrored"
 }
+func (policy) ReadOnlyTopic(topic string) (string, bool) { return "dr", topic == "mirrored" }
+func (policy) OwnedConfig(key string) bool               { return key == "retention.ms" }
 
 // mirrorInfo is the v8 field of one topic: nil for null.
 type mirrorInfo *[16]byte

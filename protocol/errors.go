@@ -19,6 +19,7 @@ const (
 	CodeUnsupportedVersion        int16 = 35
 	CodeInvalidConfig             int16 = 40
 	CodeInvalidRequest            int16 = 42
+	CodePolicyViolation           int16 = 44
 	CodeOperationNotAttempted     int16 = 55
 	CodeKafkaStorageError         int16 = 56
 	CodeUnknownTopicID            int16 = 100

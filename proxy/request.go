@@ -131,6 +131,8 @@ func (s *Session) decide(action enforce.Action, r *request) Decision {
 		return s.transaction(r, protocol.RefuseTxnMarkers)
 	case protocol.KeyFetch:
 		return s.fetch(r)
+	case protocol.KeyShareFetch:
+		return s.shareFetch(r)
 	case protocol.KeyFindCoordinator:
 		return s.findCoordinator(r)
 	}
@@ -229,6 +231,21 @@ func (s *Session) fetch(r *request) Decision {
 	return s.forward(r, relay)
 }
 
+// shareFetch does the same for a ShareFetch.
+func (s *Session) shareFetch(r *request) Decision {
+	if d, ok := r.whole(s.limits.RequestBytes); !ok {
+		return d
+	}
+	refusal, err := protocol.RefuseShareFetch(r.Version, r.body(), s.stateTopic)
+	switch {
+	case err != nil:
+		return r.closing(CauseMalformed, err)
+	case refusal != nil:
+		return s.answer(r, refusal)
+	}
+	return s.forward(r, edit)
+}
+
 // findCoordinator answers the mirror coordinator here and passes all else on, at a version that the
 // broker knows: the bytes are the same.
 func (s *Session) findCoordinator(r *request) Decision {
@@ -247,39 +264,64 @@ func (s *Session) findCoordinator(r *request) Decision {
 	return s.forward(r, edit)
 }
 
-// admin takes a request apart where a part of it is not the broker's.
+// admin takes a request apart where a part of it is not the broker's. One that could change what a mirror topic is made of
+// waits for the view and holds a token, like a produce.
 func (s *Session) admin(r *request) Decision {
-	if r.Key == protocol.KeyDeleteRecords {
-		// Its topic could be a mirror's: not before that is known.
-		if d, ok := s.loaded(func() Decision { return r.closing(CauseNotReady, errNotLoaded) }); !ok {
-			return d
-		}
-	}
 	if d, ok := r.whole(s.limits.AdminBytes); !ok {
 		return d
 	}
-	split, err := protocol.SplitAdmin(r.Key, r.Version, r.body(), s.policy)
+	token, ready := s.gate.Enter(), s.policy.Ready()
+	p := &askedPolicy{Policy: s.policy}
+	split, err := protocol.SplitAdmin(r.Key, r.Version, r.body(), p)
+	if p.asked && !ready {
+		token.Exit()
+		if d, ok := s.loaded(func() Decision { return r.closing(CauseNotReady, errNotLoaded) }); !ok {
+			return d
+		}
+		return s.admin(r)
+	}
+	e := s.entry(r, relay)
+	if e.token = token; !p.asked || err != nil || !split.Unchanged() && split.Upstream == nil { // nothing for the gate to wait for
+		token.Exit()
+		e.token = enforce.Token{}
+	}
 	switch {
 	case err != nil:
 		return r.closing(CauseMalformed, err)
 	case split.Unchanged():
-		return s.forward(r, relay)
+		s.queue.push(e)
+		return Decision{Verb: Forward, N: r.total}
 	case len(split.Local) > s.limits.LocalBytes:
+		e.token.Exit()
 		return r.closing(CauseFrameLength, fmt.Errorf("%d bytes for the proxy where at most %d are taken", len(split.Local), s.limits.LocalBytes))
-	}
-	if split.Upstream == nil {
+	case split.Upstream != nil:
+		c := &call{merge: split.Merge}
 		if split.Local != nil {
-			return s.local(r, split.Local, split.Merge)
+			c = s.call(r, split.Local, split.Merge)
 		}
-		body, err := split.Merge(nil, nil)
-		if err != nil {
-			return r.closing(CauseMalformed, err)
-		}
-		return s.answer(r, body)
+		return s.merging(r, split.UpstreamVersion, split.Upstream, e, c)
+	case split.Local != nil:
+		return s.local(r, split.Local, split.Merge)
 	}
-	c := &call{merge: split.Merge}
-	if split.Local != nil {
-		c = s.call(r, split.Local, split.Merge)
+	body, err := split.Merge(nil, nil)
+	if err != nil {
+		return r.closing(CauseMalformed, err)
 	}
-	return s.merging(r, split.UpstreamVersion, split.Upstream, s.entry(r, merge), c)
+	return s.answer(r, body)
+}
+
+// askedPolicy notes whether it was asked about something that only a loaded view knows.
+type askedPolicy struct {
+	*enforce.Policy
+	asked bool
+}
+
+func (p *askedPolicy) ReadOnlyTopic(topic string) (mirror string, readOnly bool) {
+	p.asked = true
+	return p.Policy.ReadOnlyTopic(topic)
+}
+
+func (p *askedPolicy) StateTopicID(id [16]byte) bool {
+	p.asked = true
+	return p.Policy.StateTopicID(id)
 }
