@@ -97,6 +97,7 @@ func (h *Handler) add(ctx context.Context, req *mirrormsg.TopicsRequest) ([]*add
 	h.ensureDestination(ctx, additions, req.ReplicationFactor)
 	h.joinMirror(ctx, mirror, additions)
 	h.proveEmpty(ctx, additions)
+	h.readOverrides(ctx, additions)
 	h.finish(ctx, additions, exclude)
 	h.rollback(ctx, additions)
 	return additions, nil

@@ -59,7 +59,6 @@ func (h *Handler) ensureDestination(ctx context.Context, additions []*addition, 
 			a.err = checkDestinationTopic(a)
 		}
 	})
-	h.readOverrides(ctx, additions)
 }
 
 // awaitTopic waits until the destination shows the topic with a leader for every partition: a new topic takes a moment.
@@ -115,7 +114,8 @@ func checkDestinationTopic(a *addition) error {
 	return nil
 }
 
-// readOverrides reads what the topics that existed have been configured to; it is needed to alter only what differs.
+// readOverrides reads what the topics that existed have been configured to; it is needed to alter only what differs. It
+// must come after the barrier, behind which no client alters them.
 func (h *Handler) readOverrides(ctx context.Context, additions []*addition) {
 	var existing []*addition
 	for _, a := range pending(additions) {
