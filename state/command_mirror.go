@@ -14,7 +14,7 @@ const (
 	maxPendingSourceIDs = 10_000
 )
 
-func (c CreateMirror) decide(d *draft, _ int64) ([]record, *Error) {
+func (c CreateMirror) decide(d *draft, nowMs int64) ([]record, *Error) {
 	if m, ok := d.mirrors.m[c.Name]; ok {
 		if maps.Equal(m.Configs, c.Configs) {
 			return nil, nil
@@ -32,10 +32,11 @@ func (c CreateMirror) decide(d *draft, _ int64) ([]record, *Error) {
 	if configs == nil {
 		configs = map[string]string{}
 	}
-	return []record{mirrorRecord{c.Name, &Mirror{Name: c.Name, Configs: configs}}}, nil
+	// By the clock, with room for a thousand alters in a millisecond: made again, a mirror has a higher revision than ever.
+	return []record{mirrorRecord{c.Name, &Mirror{Name: c.Name, Configs: configs, Revision: nowMs * 1000}}}, nil
 }
 
-func (c AlterMirror) decide(d *draft, _ int64) ([]record, *Error) {
+func (c AlterMirror) decide(d *draft, nowMs int64) ([]record, *Error) {
 	m, refused := knownMirror(d, c.Name)
 	if refused != nil {
 		return nil, refused
@@ -46,7 +47,7 @@ func (c AlterMirror) decide(d *draft, _ int64) ([]record, *Error) {
 	for _, key := range c.Delete {
 		delete(altered.Configs, key)
 	}
-	altered.Revision++
+	altered.Revision = max(altered.Revision+1, nowMs*1000)
 	return []record{mirrorRecord{c.Name, &altered}}, nil
 }
 

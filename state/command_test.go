@@ -3,6 +3,7 @@ package state
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // situation is what the model holds about the topic "t" (id 1) before a command of wire.md section 3.
@@ -164,18 +165,28 @@ func TestMirrorCommands(t *testing.T) {
 	if code(err) != CodeMirrorExists || !strings.Contains(err.Error(), "alter") {
 		t.Errorf("create with other configs: %v", err)
 	}
+	revision := func() int64 { m, _ := s.View().Mirror("m"); return m.Revision }
+	first := revision()
 	do(t, s, AlterMirror{Name: "m", Set: map[string]string{"a": "1", "b": "2"}})
+	second := revision()
 	do(t, s, AlterMirror{Name: "m", Set: map[string]string{"a": "3"}, Delete: []string{"b", "never"}})
 	m, _ := s.View().Mirror("m")
-	if len(m.Configs) != 2 || m.Configs["a"] != "3" || m.Revision != 2 {
+	third := m.Revision
+	if len(m.Configs) != 2 || m.Configs["a"] != "3" || first <= 0 || second <= first || third <= second {
 		t.Errorf("after two alters: %+v", m)
 	}
 	if len(configs) != 1 {
 		t.Errorf("the caller's map was changed: %v", configs)
 	}
 	do(t, s, SetSourceCluster{"m", "c"})
-	if m, _ := s.View().Mirror("m"); m.SourceClusterID != "c" || m.Revision != 2 {
+	if m, _ := s.View().Mirror("m"); m.SourceClusterID != "c" || m.Revision != third {
 		t.Errorf("after SetSourceCluster: %+v", m)
+	}
+	for before := time.Now().UnixMilli(); time.Now().UnixMilli() == before; { // into the next millisecond
+	}
+	do(t, s, DeleteMirror{"m"}, CreateMirror{"m", configs})
+	if revision() <= third {
+		t.Errorf("made again with revision %d, it had %d", revision(), third)
 	}
 	for _, command := range []Command{AlterMirror{Name: "n"}, SetSourceCluster{"n", "c"}, DeleteMirror{"n"}} {
 		if err := s.Do(t.Context(), command); code(err) != CodeUnknownMirror {

@@ -59,7 +59,7 @@ type Mirror struct {
 	Configs map[string]string
 	// SourceClusterID is the id the source reported first, "" until then.
 	SourceClusterID string
-	// Revision grows by 1 at every alter, so that who holds connections knows that they are out of date.
+	// Revision grows at every alter, and when a mirror is made again, so that who holds connections knows that they are out of date.
 	Revision int64
 }
 

@@ -29,8 +29,9 @@ type clusters struct {
 }
 
 type source struct {
-	configs map[string]string // as stored: secrets are sealed
-	client  *kgo.Client
+	revision int64
+	configs  map[string]string // as stored: secrets are sealed
+	client   *kgo.Client
 }
 
 func newClusters(destination *kgo.Client, secrets *secrets, requestTimeout time.Duration, log zerolog.Logger) *clusters {
@@ -41,12 +42,13 @@ func newClusters(destination *kgo.Client, secrets *secrets, requestTimeout time.
 func (c *clusters) Destination() *kgo.Client { return c.destination }
 
 // Source returns the client of a mirror's source. An altered mirror gets a new one, and the old one is closed: whoever
-// uses it sees its requests end and asks again.
+// uses it sees its requests end and asks again. Who asks with an older revision than the client's gets the newer client.
 func (c *clusters) Source(_ context.Context, m *state.Mirror) (*kgo.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s, ok := c.sources[m.Name]; ok {
-		if maps.Equal(s.configs, m.Configs) {
+		if s.revision >= m.Revision || maps.Equal(s.configs, m.Configs) {
+			s.revision = max(s.revision, m.Revision)
 			return s.client, nil
 		}
 		delete(c.sources, m.Name)
@@ -60,7 +62,7 @@ func (c *clusters) Source(_ context.Context, m *state.Mirror) (*kgo.Client, erro
 	if err != nil {
 		return nil, fmt.Errorf("source of mirror %s: %w", m.Name, err)
 	}
-	c.sources[m.Name] = &source{configs: m.Configs, client: client}
+	c.sources[m.Name] = &source{revision: m.Revision, configs: m.Configs, client: client}
 	return client, nil
 }
 
