@@ -22,27 +22,27 @@ func TestFrozenProxy(t *testing.T) {
 		rounds = 5
 	}
 	for range rounds {
-		freezeAndThaw(t, time.Duration(random.IntN(200))*time.Millisecond)
+		freezeWhileWriting(t, time.Duration(random.IntN(200))*time.Millisecond)
+		freezeWithBatchInHand(t)
 	}
 }
 
-func freezeAndThaw(t *testing.T, moment time.Duration) {
+// freezeWhileWriting: the second proxy mirrors on, from a source that is written to all the time.
+func freezeWhileWriting(t *testing.T, moment time.Duration) {
 	const partitions = 4
-	mirror, topic := uniqueName("frozen"), uniqueName("payments")
-	createTopic(t, topic, partitions)
-	w := newWriter(t, topic, partitions)
+	f := &freeze{t: t, mirror: uniqueName("frozen"), topic: uniqueName("payments"), partitions: partitions}
+	createTopic(t, f.topic, partitions)
+	w := newWriter(t, f.topic, partitions)
 	w.Write(2_000)
 	w.Start(2_000)
-	frozen := startProxy(t)
-	frozen.CreateMirror(mirror)
-	frozen.MustMirrors("", "--add", "--mirror", mirror, "--topic", topic, "--replication-factor", "3")
-	waitBeyond(t, frozen, mirror, topic, ends(t, source, topic))
+	f.start()
+	waitBeyond(t, f.frozen, f.mirror, f.topic, ends(t, source, f.topic))
 	<-time.After(moment) // anywhere between two batches, to fall on all of its steps over many runs
-	frozen.Freeze()
+	f.frozen.Freeze()
 
-	second := startProxy(t)
+	f.second = startProxy(t)
 	testenv.Eventually(t, mirrorTimeout, "the second proxy to take over and go on", func() error {
-		rows, err := second.Describe(mirror)
+		rows, err := f.second.Describe(f.mirror)
 		if err != nil {
 			return err
 		}
@@ -53,31 +53,96 @@ func freezeAndThaw(t *testing.T, moment time.Duration) {
 		}
 		return nil
 	})
-	waitBeyond(t, second, mirror, topic, ends(t, source, topic))
-	second.MustMirrors("", "--remove", "--mirror", mirror, "--topic", topic)
-	second.WaitState(mirror, topic, partitions, "STOPPED")
-	last := lastMirroredOffsets(t, second, mirror, topic, partitions)
+	waitBeyond(t, f.second, f.mirror, f.topic, ends(t, source, f.topic))
+	last := f.removeAndThaw()
+	w.Finish(0)
+	f.finish(last)
+}
+
+// freezeWithBatchInHand: the frozen proxy has read everything, and the source's next records come into its socket while it
+// is frozen. Then the source is gone, so that the second proxy can only stop the topic where the first had ended it: the
+// batch that the first finds when it wakes up begins exactly there.
+func freezeWithBatchInHand(t *testing.T) {
+	const partitions = 1
+	f := &freeze{t: t, mirror: uniqueName("inhand"), topic: uniqueName("payments"), partitions: partitions}
+	createTopic(t, f.topic, partitions)
+	w := newWriter(t, f.topic, partitions)
+	w.Write(1_000)
+	f.start("--replica.fetch.wait.max.ms", "20000", "--request.timeout.ms", "120000") // a fetch waits at the source, nearly always
+	f.frozen.WaitNoLag(f.mirror, f.topic, partitions)
+	f.frozen.Freeze()
+	ended := ends(t, destination, f.topic)
+	w.Write(100)
+	if err := source.Kafka(t).Kill(1); err != nil {
+		t.Fatal(err)
+	}
+
+	f.second = startProxy(t)
+	last := f.removeAndThaw()
+	if err := source.Kafka(t).Restart(within(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(last, ended) {
+		t.Fatalf("the last mirrored offsets are %v, the frozen proxy had ended at %v", last, ended)
+	}
+	f.finish(last)
+}
+
+// freeze is one mirror and the two proxies that own it one after the other.
+type freeze struct {
+	t              *testing.T
+	mirror, topic  string
+	partitions     int
+	frozen, second *proxy
+}
+
+func (f *freeze) start(args ...string) {
+	f.t.Helper()
+	f.frozen = startProxy(f.t, args...)
+	f.frozen.CreateMirror(f.mirror)
+	f.frozen.MustMirrors("", "--add", "--mirror", f.mirror, "--topic", f.topic, "--replication-factor", "3")
+}
+
+// removeAndThaw removes the topic by way of the second proxy, lets users write, and wakes the frozen one, which must leave
+// the log alone. It returns the last mirrored offsets.
+func (f *freeze) removeAndThaw() []int64 {
+	f.t.Helper()
+	testenv.Eventually(f.t, mirrorTimeout, "the second proxy to own the mirrors and remove "+f.topic, func() error {
+		if r := f.second.Mirrors("--remove", "--mirror", f.mirror, "--topic", f.topic); r.exit != 0 {
+			time.Sleep(lookPause)
+			return fmt.Errorf("remove: %v", r)
+		}
+		return nil
+	})
+	f.second.WaitState(f.mirror, f.topic, f.partitions, "STOPPED")
+	last := lastMirroredOffsets(f.t, f.second, f.mirror, f.topic, f.partitions)
 	const users = 10
-	userWrites(t, second, topic, partitions, users)
-	end := ends(t, destination, topic)
+	userWrites(f.t, f.second, f.topic, f.partitions, users)
+	end := ends(f.t, destination, f.topic)
 	for partition := range end {
 		if more := end[partition] - last[partition]; more < users || more > users+1 {
-			t.Fatalf("%s-%d ends at %d after %d users' records, the last mirrored offset is %d", topic, partition, end[partition], users, last[partition])
+			f.t.Fatalf("%s-%d ends at %d after %d users' records, the last mirrored offset is %d",
+				f.topic, partition, end[partition], users, last[partition])
 		}
 	}
 
-	frozen.Thaw()
-	frozen.WaitState(mirror, topic, partitions, "STOPPED") // it answers, and has learnt what happened
+	f.frozen.Thaw()
+	f.frozen.WaitState(f.mirror, f.topic, f.partitions, "STOPPED") // it answers, and has learnt what happened
 	for deadline := time.Now().Add(awake); time.Now().Before(deadline); {
-		if now := ends(t, destination, topic); !slices.Equal(now, end) {
-			t.Fatalf("%s ended at %v, and at %v once the first proxy was awake", topic, end, now)
+		if now := ends(f.t, destination, f.topic); !slices.Equal(now, end) {
+			f.t.Fatalf("%s ended at %v, and at %v once the first proxy was awake", f.topic, end, now)
 		}
 	}
-	w.Finish(0)
-	log := scan(t, destination, topic)
-	wantUsers(t, topic, log, last)
-	wantSame(t, topic, scan(t, source, topic), log, last)
-	frozen.Stop()
-	second.DropMirror(mirror)
-	second.Stop()
+	return last
+}
+
+// finish wants the source's records up to the last mirrored offsets and the users' behind them, and cleans up.
+func (f *freeze) finish(last []int64) {
+	f.t.Helper()
+	log := scan(f.t, destination, f.topic)
+	wantUsers(f.t, f.topic, log, last)
+	wantSame(f.t, f.topic, scan(f.t, source, f.topic), log, last)
+	f.frozen.Stop()
+	f.second.DropMirror(f.mirror)
+	f.second.Stop()
 }
