@@ -151,6 +151,12 @@ func TestDescribeMirrorsByName(t *testing.T) {
 		t.Errorf("by name: %v", got)
 	}
 	wantStatus(t, &e.describeMirrors(bootstrapNode, false, "nope").Status, mirrormsg.UnknownMirror, `mirror "nope" does not exist`)
+	// The command-line tool is tested against an answer of this form.
+	nope := e.describeMirrors(bootstrapNode, true, "nope")
+	wantStatus(t, &nope.Status, mirrormsg.UnknownMirror, `mirror "nope" does not exist`)
+	if len(nope.Mirrors) != 1 || nope.Mirrors[0].MirrorName != "nope" || nope.Mirrors[0].ErrorCode != mirrormsg.UnknownMirror {
+		t.Errorf("answer is %+v", nope)
+	}
 	resp := e.describeMirrors(bootstrapNode, true, "m", "nope")
 	wantStatus(t, &resp.Status, 0, "")
 	if last := resp.Mirrors[len(resp.Mirrors)-1]; last.MirrorName != "nope" || last.ErrorCode != mirrormsg.UnknownMirror {

@@ -274,6 +274,24 @@ func TestDescribeNothing(t *testing.T) {
 	}
 }
 
+// What the mirror APIs answer to a client of ours about a mirror that does not exist: the tool shows nothing, as the
+// reference's, which such an answer tells nothing.
+func TestDescribeUnknownMirror(t *testing.T) {
+	p := newFakeProxy(t, func(int16, []byte) []byte {
+		message := `mirror "nope" does not exist`
+		return (&mirrormsg.DescribeMirrorsResponse{
+			Status:  mirrormsg.Status{ErrorCode: mirrormsg.UnknownMirror, ErrorMessage: &message},
+			Mirrors: []mirrormsg.DescribedMirror{{MirrorName: "nope", ErrorCode: mirrormsg.UnknownMirror}},
+		}).AppendTo(nil)
+	})
+	if r := runTool(t, "--bootstrap-server", p.address(), "--describe", "--mirror=nope"); r != (result{}) {
+		t.Errorf("%+v", r)
+	}
+	if r := runTool(t, "--bootstrap-server", p.address(), "--describe", "--mirror=nope", "--output=json"); r != (result{out: "[]\n"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
 // Mirror keys mean other things to a stock cluster (94 is UnregisterController in Kafka 4.4): nothing must be sent there.
 func TestStockClusterIsRefused(t *testing.T) {
 	p := newFakeProxy(t, func(key int16, _ []byte) []byte { t.Errorf("key %d was sent", key); return nil })

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -84,6 +85,9 @@ func (c *client) describe(ctx context.Context, env Env, o *options) error {
 			req.MirrorNames = []string{o.mirror}
 		}
 		response, err := call[*mirrormsg.DescribeMirrorsResponse](ctx, c, b, req)
+		if isUnknownMirror(err) {
+			continue // as the reference's tool, which is not told: there is nothing to show
+		}
 		if err != nil {
 			return err
 		}
@@ -121,6 +125,11 @@ func (c *client) describe(ctx context.Context, env Env, o *options) error {
 	}
 	printReasons(env.Err, trouble, rows)
 	return nil
+}
+
+func isUnknownMirror(err error) bool {
+	var refused *serverError
+	return errors.As(err, &refused) && refused.code == mirrormsg.UnknownMirror
 }
 
 func (c *client) brokers(ctx context.Context) ([]kmsg.Requestor, error) {
