@@ -54,7 +54,7 @@ func (h *Handler) readStates(req *mirrormsg.ReadMirrorStatesRequest) mirrormsg.R
 	return resp
 }
 
-// writeStates answers WriteMirrorStates: each partition moves if the transition table allows it, and the answer comes when
+// writeStates answers WriteMirrorStates: each partition moves if the transition table allows it (to STOPPED never), and the answer comes when
 // that is durable. RemovedTopics is ignored, as at the reference.
 func (h *Handler) writeStates(ctx context.Context, req *mirrormsg.WriteMirrorStatesRequest) mirrormsg.Response {
 	resp := req.NewResponse().(*mirrormsg.WriteMirrorStatesResponse)
@@ -102,6 +102,10 @@ func (h *Handler) writeState(ctx context.Context, view *state.View, mirror, topi
 		}
 		move.To = current.Status
 	} else if move.To != current.Status {
+		if move.To == state.Stopped {
+			// It makes the topic writable, which is safe only once whoever replicates it has ended and closed the log.
+			return failf(mirrormsg.InvalidRequest, "only the proxy that replicates a partition makes it STOPPED; remove topic %s from the mirror instead", topic)
+		}
 		move.Error, move.Retriable, move.Attempt = "", false, 0
 		if move.To == state.Failed {
 			move.Error = "set to FAILED by a WriteMirrorStates request"

@@ -53,9 +53,10 @@ func TestStates(t *testing.T) {
 		{mirrormsg.WriteMirrorState{State: 0, LastMirroredOffset: -2}, mirrormsg.InvalidRequest, unknown},
 		{mirrormsg.WriteMirrorState{State: 0, LastMirroredOffset: -1}, 0, mirrormsg.ReadMirrorState{State: 0, LastMirroredOffset: -1}},
 		{mirrormsg.WriteMirrorState{State: 4, LastMirroredOffset: -1}, 0, mirrormsg.ReadMirrorState{State: 4, LastMirroredOffset: -1}},
-		{mirrormsg.WriteMirrorState{State: 5, LastMirroredOffset: 40}, 0, mirrormsg.ReadMirrorState{State: 5, LastMirroredOffset: 40}},
-		{mirrormsg.WriteMirrorState{State: 16, LastMirroredOffset: 42}, 0, mirrormsg.ReadMirrorState{State: 5, LastMirroredOffset: 42}},
-		{mirrormsg.WriteMirrorState{State: 1, LastMirroredOffset: -1}, mirrormsg.InvalidRequest, mirrormsg.ReadMirrorState{State: 5, LastMirroredOffset: 42}},
+		// The table allows it, but it would make the topic writable behind the back of whoever replicates it.
+		{mirrormsg.WriteMirrorState{State: 5, LastMirroredOffset: 40}, mirrormsg.InvalidRequest, mirrormsg.ReadMirrorState{State: 4, LastMirroredOffset: -1}},
+		{mirrormsg.WriteMirrorState{State: 16, LastMirroredOffset: 42}, 0, mirrormsg.ReadMirrorState{State: 4, LastMirroredOffset: 42}},
+		{mirrormsg.WriteMirrorState{State: 1, LastMirroredOffset: -1}, mirrormsg.InvalidRequest, mirrormsg.ReadMirrorState{State: 4, LastMirroredOffset: 42}},
 		{mirrormsg.WriteMirrorState{State: 6, LastMirroredOffset: -1}, 0, mirrormsg.ReadMirrorState{State: 6, LastMirroredOffset: 42}},
 	} {
 		resp := e.writeState("m", "active", step.write)
