@@ -45,7 +45,7 @@ func (h *Handler) describeConfigs(ctx context.Context, r Request) ([]byte, error
 		row.ResourceType, row.ResourceName = resource.ResourceType, resource.ResourceName
 		err := refused
 		if err == nil {
-			row.Configs, err = h.describeMirrorConfigs(view, resource)
+			row.Configs, err = h.describeMirrorConfigs(ctx, view, resource)
 		}
 		if err != nil {
 			code, message := codeOf(err)
@@ -66,7 +66,7 @@ func checkMirrorResource(resourceType kmsg.ConfigResourceType, name string) erro
 	return nil
 }
 
-func (h *Handler) describeMirrorConfigs(view *state.View, resource *kmsg.DescribeConfigsRequestResource) (
+func (h *Handler) describeMirrorConfigs(ctx context.Context, view *state.View, resource *kmsg.DescribeConfigsRequestResource) (
 	[]kmsg.DescribeConfigsResponseResourceConfig, error,
 ) {
 	if err := checkMirrorResource(resource.ResourceType, resource.ResourceName); err != nil {
@@ -95,7 +95,7 @@ func (h *Handler) describeMirrorConfigs(view *state.View, resource *kmsg.Describ
 		value := mirror.Configs[key]
 		add(key, &value, false, false)
 	}
-	for _, entry := range h.status(view, mirror) {
+	for _, entry := range h.status(ctx, view, mirror) {
 		add(entry[0], &entry[1], true, false)
 	}
 	return rows, nil
@@ -107,9 +107,22 @@ func isSecret(key string) bool {
 	return !ok || spec.kind == password
 }
 
-// status lists the status entries that have something to say, as name and value.
-func (h *Handler) status(view *state.View, mirror *state.Mirror) [][2]string {
+// sourceProblem says what is wrong with the connection to a mirror's source, "" when nothing is known to be. Before
+// anything is mirrored nobody has connected; but what keeps a client from being made, such as a reference to a secret that
+// is not there, shows at once.
+func (h *Handler) sourceProblem(ctx context.Context, mirror *state.Mirror) string {
 	problem := h.live.MirrorError(mirror.Name)
+	if problem == "" {
+		if _, err := h.clusters.Source(ctx, mirror); err != nil {
+			problem = err.Error()
+		}
+	}
+	return problem
+}
+
+// status lists the status entries that have something to say, as name and value.
+func (h *Handler) status(ctx context.Context, view *state.View, mirror *state.Mirror) [][2]string {
+	problem := h.sourceProblem(ctx, mirror)
 	failed := failedTopics(view, mirror.Name)
 	condition := statusOK
 	switch {

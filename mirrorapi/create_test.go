@@ -2,6 +2,7 @@ package mirrorapi
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,6 +111,23 @@ func TestCreateMirrorNeedsNoSource(t *testing.T) {
 	e := newEnv(t)
 	e.clusters.sourceErr = errDown
 	wantStatus(t, &e.create("m1", "bootstrap.servers", "nowhere.invalid:1").Status, 0, "")
+}
+
+// A reference is looked up when a connection is made: until it leads somewhere, the mirror is there and says what it lacks.
+func TestCreateMirrorWithAReferenceThatLeadsNowhere(t *testing.T) {
+	e := newEnv(t)
+	e.clusters.sourceErr = errors.New("sasl.jaas.config: environment variable JAAS is not set")
+	wantStatus(t, &e.create("m1", "bootstrap.servers", "a:1", "sasl.jaas.config", "${env:JAAS}").Status, 0, "")
+	if got := entries(e.describe("m1", statusState)); !slices.Equal(got, []string{"status.state=source: " + e.clusters.sourceErr.Error() + " R"}) {
+		t.Errorf("configs: %v", got)
+	}
+	if got := e.describeMirrors(bootstrapNode, true).Mirrors[0].Ext.LastError; got != e.clusters.sourceErr.Error() {
+		t.Errorf("mirror: %q", got)
+	}
+	e.clusters.sourceErr = nil
+	if got := entries(e.describe("m1", statusState)); !slices.Equal(got, []string{"status.state=ok R"}) {
+		t.Errorf("configs: %v", got)
+	}
 }
 
 func TestDeleteMirror(t *testing.T) {

@@ -33,7 +33,7 @@ func (h *Handler) describeMirrors(ctx context.Context, node int32, req *mirrorms
 		d.cluster = info
 	}
 	for _, m := range mirrors {
-		row := d.mirror(m)
+		row := d.mirror(ctx, m)
 		// As the reference, a mirror of which there is nothing to report is left out; but a client of ours, which asks
 		// once, gets to know its error.
 		if len(row.Topics) > 0 || d.extended && node == bootstrapNode {
@@ -79,7 +79,7 @@ type describer struct {
 	cluster  *clusterInfo // nil on the bootstrap listener
 }
 
-func (d *describer) mirror(m *state.Mirror) mirrormsg.DescribedMirror {
+func (d *describer) mirror(ctx context.Context, m *state.Mirror) mirrormsg.DescribedMirror {
 	row := mirrormsg.DescribedMirror{MirrorName: m.Name}
 	engine := ""
 	for _, topic := range d.view.TopicsOf(m.Name) {
@@ -93,7 +93,7 @@ func (d *describer) mirror(m *state.Mirror) mirrormsg.DescribedMirror {
 	if d.extended {
 		row.Ext = &mirrormsg.MirrorExt{
 			SourceBootstrap: m.Configs[configBootstrapServers], SourceClusterID: m.SourceClusterID,
-			Engine: engine, LastError: d.handler.live.MirrorError(m.Name),
+			Engine: engine, LastError: d.handler.sourceProblem(ctx, m),
 		}
 	}
 	return row
