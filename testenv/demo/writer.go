@@ -79,4 +79,3 @@ func record(n int64) *kgo.Record {
 	}
 	return r
 }
-
