@@ -22,13 +22,16 @@ func TestFresh(t *testing.T) {
 	await := func(want bool, when string) {
 		t.Helper()
 		testenv.Eventually(t, patience, when, func() error {
-			if s.Fresh() != want {
+			if s.FreshView().Loaded() != want {
 				return errors.New("it is not so")
 			}
 			return nil
 		})
 		if !s.View().Loaded() {
 			t.Errorf("%s: the view is not loaded", when)
+		}
+		if _, ok := s.FreshView().StateTopicID(); !ok {
+			t.Errorf("%s: the view to judge by does not know the state topic's id", when)
 		}
 	}
 	await(true, "fresh once loaded")

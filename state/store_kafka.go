@@ -108,6 +108,16 @@ func (k *Kafka) Fresh() bool {
 	return k.View().Loaded() && at > 0 && time.Since(k.base)-time.Duration(at) < k.cfg.LeaseDuration
 }
 
+// FreshView is the view to judge clients by: it is not Loaded while it may be out of date, so that a proxy that was stopped
+// for a while lets nothing through by what it knew then. What must not depend on that it shows all the same, above all
+// the id of the state topic.
+func (k *Kafka) FreshView() *View {
+	if k.Fresh() {
+		return k.View()
+	}
+	return k.View().unloaded()
+}
+
 // Generation implements Store.
 func (k *Kafka) Generation() int64 { return k.generation.Load() }
 
@@ -176,9 +186,7 @@ func (k *Kafka) unload(reason error) {
 	}
 	k.setProblem(text)
 	if old := k.View(); old.loaded {
-		unloaded := *old
-		unloaded.loaded = false
-		k.publish(&unloaded)
+		k.publish(old.unloaded())
 	}
 }
 

@@ -47,6 +47,13 @@ type parts struct {
 // Loaded says that the view shows the whole stored state. Until then nothing may be concluded from what it lacks.
 func (v *View) Loaded() bool { return v.loaded }
 
+// unloaded is the same view, not to be relied on.
+func (v *View) unloaded() *View {
+	u := *v
+	u.loaded = false
+	return &u
+}
+
 // Revision grows with every new view of a store.
 func (v *View) Revision() int64 { return v.revision }
 

@@ -156,20 +156,9 @@ func newServer(cfg *config.Config, store *state.Kafka, gate *enforce.Gate, handl
 	}
 	return proxy.New(proxy.Config{
 		Listen: cfg.Listen, AdvertisedHost: cfg.AdvertisedHost, NodePorts: cfg.NodePorts, Dialect: cfg.Dialect,
-		Policy: enforce.NewPolicy(freshView(store), gate, cfg.ReadOnlyErrorCode), Gate: gate, Local: localHandler{handler},
+		Policy: enforce.NewPolicy(store.FreshView, gate, cfg.ReadOnlyErrorCode), Gate: gate, Local: localHandler{handler},
 		Limits: proxy.Limits{Connections: cfg.MaxConnections, Drain: cfg.DrainTimeout}, Log: log, Metrics: metrics,
 	})
-}
-
-// freshView is the view to judge by: none while it may be out of date, so that a proxy that was stopped for a while does
-// not let produces through by what it knew then.
-func freshView(store *state.Kafka) func() *state.View {
-	return func() *state.View {
-		if !store.Fresh() {
-			return nil
-		}
-		return store.View()
-	}
 }
 
 // localHandler lets the mirror APIs answer the proxy without either knowing the other.
