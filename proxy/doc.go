@@ -11,7 +11,7 @@
 //	                        ▲
 //	client ◄── verb ◄── Session.OnResponse ◄── window ◄── broker
 //
-// The Session (session.go, request.go, response.go) decides; it does no I/O and reads no
+// The Session (session.go, request.go, write.go, admin.go, response.go) decides; it does no I/O and reads no
 // clock. An Engine (engine.go; engine_net.go is the one there is) owns sockets, buffers and
 // deadlines and carries the decisions out. Kafka answers in request order on a connection, so
 // the queue (inflight.go) is a plain FIFO, correlation ids are never rewritten, and an answer
