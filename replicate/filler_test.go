@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -48,11 +47,7 @@ func advanceSource(t *testing.T, r *rig, topic string, n int64) {
 			t.Fatal(err)
 		}
 	}
-	var offsets kadm.Offsets
-	offsets.AddOffset(topic, 0, n, -1)
-	if _, err := kadm.NewClient(r.source).DeleteRecords(ctx, offsets); err != nil {
-		t.Fatal(err)
-	}
+	deleteRecords(t, r.source, topic, 0, n)
 }
 
 // A source whose log starts at 5,000,000 arrives with that log start, although the owner dies in

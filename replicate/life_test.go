@@ -167,11 +167,7 @@ func TestGap(t *testing.T) {
 	r.do(state.PauseTopic{Mirror: "m", Name: "gap"})
 	r.awaitStatus(id, 1, state.Paused)
 	r.produce("gap", 0, 10, 100, nil)
-	var offsets kadm.Offsets
-	offsets.AddOffset("gap", 0, 50, -1)
-	if _, err := kadm.NewClient(r.source).DeleteRecords(context.Background(), offsets); err != nil {
-		t.Fatal(err)
-	}
+	deleteRecords(t, r.source, "gap", 0, 50)
 	r.do(state.ResumeTopic{Mirror: "m", Name: "gap"})
 	r.awaitStatus(id, 1, state.Failed)
 	wantError(t, r.partition(id, 0), "gap-0", "ends at offset 10", "begins at 50")

@@ -51,6 +51,7 @@ func (p *partition) reserve(end, sourceEnd int64) *state.SetProgress {
 	}
 	progress.ReservedOffset = max(progress.ReservedOffset, p.window.next(p.tenure.cfg.Clock(), end, sourceEnd))
 	progress.ReservedBy = p.tenure.generation
+	progress.CopiedOffset = end
 	if progress.UncleanOffset <= end {
 		progress.UncleanOffset = -1 // the log has passed it
 	}
@@ -65,13 +66,14 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 	if err != nil {
 		return err
 	}
-	start, err := p.tenure.engine.Align(p.ctx, target, log, produce.Expectation{FillToOffset: p.progress.FillToOffset, HandedOverAt: handedOverAt(w)}, p.notBefore)
+	start, err := p.tenure.engine.Align(p.ctx, target, log, produce.Expectation{FillToOffset: p.progress.FillToOffset, HandedOverAt: handedOverAt(w), CopiedOffset: p.progress.CopiedOffset}, p.notBefore)
 	if err != nil {
 		return err
 	}
 	if start.FillFrom >= 0 || p.progress.FillToOffset >= 0 {
 		return p.fill(w, target, start, log.LogStart)
 	}
+	p.progress.CopiedOffset = start.EndOffset
 	commands := enterMirroring(p.id, w.have.Status)
 	if set := p.reserve(start.EndOffset, log.HighWatermark); set != nil && follow {
 		commands = append(commands, *set)
@@ -187,8 +189,8 @@ func (p *partition) watch(w *wanted, stream *produce.Stream, s *session) error {
 	}
 }
 
-// closeStream ends a stream and waits for the answer to what is in flight. It notes what may
-// still reach the log afterwards.
+// closeStream ends a stream and waits for the answer to what is in flight. It notes how far the
+// copy has come, and what may still reach the log afterwards.
 func (p *partition) closeStream(stream *produce.Stream) (end int64, fault *produce.Fault) {
 	stream.Close()
 	timer := time.NewTimer(p.tenure.cfg.Settings.DrainTimeout)
@@ -199,6 +201,7 @@ func (p *partition) closeStream(stream *produce.Stream) (end int64, fault *produ
 		p.progress.UncleanOffset = max(p.progress.UncleanOffset, p.progress.ReservedOffset)
 	}
 	end, _, _, fault = stream.Status()
+	p.progress.CopiedOffset = end
 	if fault != nil && fault.Verdict == produce.Ambiguous {
 		// A batch that begins here may come yet; once the log has passed this offset it cannot.
 		p.progress.UncleanOffset = max(p.progress.UncleanOffset, fault.BeginOffset+1)

@@ -196,7 +196,8 @@ func (p *partition) fail(fault *produce.Fault, next step) {
 		to = state.Stopping
 	}
 	p.tenure.cfg.Live.Partition(p.id).SourceOffset.Store(-1)
-	err := p.do("record the failure", state.MovePartition{
+	// With how far the copy has come: behind that may stand what somebody else wrote.
+	err := p.do("record the failure", state.SetProgress{Partition: p.id, Progress: p.progress}, state.MovePartition{
 		Partition: p.id, To: to, LastMirroredOffset: -1, Error: fault.Error(), Retriable: fault.Verdict != produce.Quarantined, Attempt: int32(min(p.attempts, 1<<30)),
 	})
 	if err != nil {

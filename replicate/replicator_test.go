@@ -2,10 +2,7 @@ package replicate
 
 import (
 	"bytes"
-	"context"
 	"testing"
-
-	"github.com/twmb/franz-go/pkg/kadm"
 
 	"kafka-mirror-proxy/state"
 )
@@ -77,18 +74,11 @@ func TestStoryReal(t *testing.T) { story(t, realRig(t), "story") }
 // A source whose log starts late arrives with the same log start, and everything after it.
 func leadingFiller(t *testing.T, r *rig, topic string, start int64) {
 	r.createTopic(topic, 1, nil)
-	source := kadm.NewClient(r.source)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
 	value := make([]byte, 0)
 	for from := int64(0); from < start+1000; from += 10_000 {
 		r.produce(topic, 0, int(from), int(min(10_000, start+1000-from)), value)
 	}
-	var offsets kadm.Offsets
-	offsets.AddOffset(topic, 0, start, -1)
-	if _, err := source.DeleteRecords(ctx, offsets); err != nil {
-		t.Fatal(err)
-	}
+	deleteRecords(t, r.source, topic, 0, start)
 	r.start()
 	id := r.add(topic, 1)
 	r.awaitStatus(id, 1, state.Mirroring)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -40,29 +41,37 @@ func (p *partition) stop(w *wanted) error {
 		if ready.note, err = p.close(target, &position, ready.lastMirroredOffset); err != nil {
 			return err
 		}
+		if ready.lastMirroredOffset < 0 {
+			ready.note = strings.TrimPrefix(ready.note+"; ", "; ") + fmt.Sprintf("%s ends at offset %d with what the mirror did not write, and where its own records end is not known", target, position.EndOffset)
+		}
+		p.progress.CopiedOffset = ready.lastMirroredOffset
 	}
 	return p.handOver(w, ready)
 }
 
-// mirroredEnd is the offset up to which the destination holds what the mirror wrote.
+// mirroredEnd is the offset up to which the destination holds what the mirror wrote, at its place; -1 when nothing tells.
+// It never counts what somebody else wrote: a topic that is mirrored again must end there, and
+// what lies below is never read from the source again. recorded is from the last time it was stopped.
 func (p *partition) mirroredEnd(target produce.Target, position *produce.Position, recorded int64) (int64, error) {
-	if position.Fenced() && recorded >= 0 {
-		return recorded, nil // it was recorded before the marker was written
-	}
-	own, err := p.tenure.engine.WroteEnd(p.ctx, target, position)
+	known := max(recorded, p.progress.CopiedOffset)
 	switch {
-	case err != nil:
-		return -1, err
-	case own || recorded < 0 && position.Producer == nil:
+	case position.Fenced() && recorded >= 0:
+		return recorded, nil // it was recorded before the marker was written
+	case position.InSequence(), position.EndOffset == known, position.EndOffset == 0:
 		return position.EndOffset, nil
-	case recorded >= 0:
-		return recorded, nil
 	}
-	// Foreign records stand behind the mirror's: its own end is the highest offset that fits
-	// its last sequence.
+	// The last record of the mirror is the last one; or, where the broker remembers the mirror's producer,
+	// that with its last sequence, behind which stand foreign records.
 	last := position.EndOffset - 1
-	last -= int64((produce.SequenceOf(last) - position.Producer.LastSequence) & 0x7fffffff)
-	return max(last+1, 0), nil
+	if position.Producer != nil && position.Producer.LastSequence >= 0 {
+		last -= int64((produce.SequenceOf(last) - position.Producer.LastSequence) & 0x7fffffff)
+	}
+	if last+1 != known && last >= position.LogStart && !position.Fenced() {
+		if own, err := p.tenure.engine.Wrote(p.ctx, target, position, last); err != nil || own {
+			return last + 1, err
+		}
+	}
+	return known, nil
 }
 
 // close records where the mirror's records end, and writes the closing marker where it is

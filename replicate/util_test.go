@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kafka-mirror-proxy/state"
@@ -16,6 +17,20 @@ func write(t *testing.T, r *rig, topic string, partition int32) {
 	c := client(t, r.clusters.destination, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	defer c.Close()
 	if err := c.ProduceSync(context.Background(), &kgo.Record{Topic: topic, Partition: partition, Value: []byte("a user's")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deleteRecords deletes the records of a partition below an offset.
+func deleteRecords(t *testing.T, c *kgo.Client, topic string, partition int32, offset int64) {
+	t.Helper()
+	var offsets kadm.Offsets
+	offsets.AddOffset(topic, partition, offset, -1)
+	answer, err := kadm.NewClient(c).DeleteRecords(context.Background(), offsets)
+	if err == nil {
+		err = answer.Error()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -127,6 +127,9 @@ type Progress struct {
 	// UncleanOffset is the highest reservation of an owner that did not stop cleanly; -1 when there is none. Once the log
 	// has passed it, nothing such an owner left behind can still be appended.
 	UncleanOffset int64
+	// CopiedOffset: the destination is known to hold the source's records (or filler) up to here, as of the last time that
+	// this was noted; -1 when nothing was.
+	CopiedOffset int64
 	// Epochs are the source's leader epochs by start offset, lowest first.
 	Epochs []EpochRun
 }
@@ -138,7 +141,7 @@ type EpochRun struct {
 }
 
 func noProgress() Progress {
-	return Progress{FillToOffset: -1, ReservedOffset: -1, ReservedBy: 0, UncleanOffset: -1}
+	return Progress{FillToOffset: -1, ReservedOffset: -1, ReservedBy: 0, UncleanOffset: -1, CopiedOffset: -1}
 }
 
 // TakeOver is the progress as the owner of a new generation has to store it before its first write to the partition: a

@@ -138,6 +138,7 @@ func (r progressRecord) appendValue(b []byte) []byte {
 	b = kbin.AppendInt64(b, r.value.ReservedOffset)
 	b = kbin.AppendInt64(b, r.value.ReservedBy)
 	b = kbin.AppendInt64(b, r.value.UncleanOffset)
+	b = kbin.AppendInt64(b, r.value.CopiedOffset)
 	b = kbin.AppendCompactArrayLen(b, len(r.value.Epochs))
 	for _, run := range r.value.Epochs {
 		b = kbin.AppendInt32(b, run.Epoch)
@@ -266,6 +267,7 @@ func decodeValue(r record, v *kbin.Reader) record {
 	case progressRecord:
 		r.value = &Progress{
 			FillToOffset: v.Int64(), ReservedOffset: v.Int64(), ReservedBy: v.Int64(), UncleanOffset: v.Int64(),
+			CopiedOffset: v.Int64(),
 		}
 		for range v.CompactArrayLen() {
 			r.value.Epochs = append(r.value.Epochs, EpochRun{Epoch: v.Int32(), StartOffset: v.Int64()})

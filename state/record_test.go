@@ -39,9 +39,9 @@ var golden = []struct {
 		"0000" + "026d" + "0274" + "09000000000000000000000000000000" + "00000004" + "01" + "01" + "01" + "0270" +
 			"03" + "026b" + "00" + "00" + "026c" + "0276" + "00" + "0265" + "01" +
 			"026e" + "0274" + "00000000000000000000000000000000" + "00000001" + "04" + "00" + "00" + "01" + "01" + "01" + "00" + "00", 19},
-	{"progress", progressRecord{goldenKey, &Progress{-1, 2, 3, 4, []EpochRun{{5, 6}}}},
+	{"progress", progressRecord{goldenKey, &Progress{-1, 2, 3, 4, 7, []EpochRun{{5, 6}}}},
 		"0066" + "00016d" + "0102030405060708090a0b0c0d0e0f10" + "00000003",
-		"0000" + "ffffffffffffffff" + "0000000000000002" + "0000000000000003" + "0000000000000004" + "02" + "00000005" + "0000000000000006" + "00" + "00", 41},
+		"0000" + "ffffffffffffffff" + "0000000000000002" + "0000000000000003" + "0000000000000004" + "0000000000000007" + "02" + "00000005" + "0000000000000006" + "00" + "00", 41},
 	{"owner", ownerRecord{ownerState{Owner{"i", "a:1", 2}, 3, true}},
 		"0067", "0000" + "0269" + "04613a31" + "0000000000000002" + "0000000000000003" + "01" + "00", 15},
 	{"sync", syncRecord{"i"}, "0068" + "000169", "", -1},
@@ -294,7 +294,7 @@ func randomCommand(t *rapid.T) Command {
 		MovePartition{Partition: p, To: Stopping, LastMirroredOffset: -1},
 		MovePartition{Partition: p, To: Stopped, LastMirroredOffset: n},
 		MovePartition{Partition: p, To: Failed, LastMirroredOffset: -1, Error: "e", Retriable: true, Attempt: 1},
-		SetProgress{p, Progress{n, n, n, n, []EpochRun{{1, n}}}},
+		SetProgress{p, Progress{n, n, n, n, n, []EpochRun{{1, n}}}},
 		GrowTopic{id, 3}, SetTopicError{id, "bad"}, ForgetTopic{id}, RememberSourceID{name, TopicID{byte(n + 1)}},
 	}).Draw(t, "command")
 }

@@ -132,7 +132,7 @@ func testStore(t *testing.T, open func(t *testing.T) Store) {
 			t.Error("the source id is still waiting after the topic was added")
 		}
 		do(t, s, MovePartition{Partition: p, To: Preparing, LastMirroredOffset: -1}, MovePartition{Partition: p, To: Mirroring, LastMirroredOffset: -1})
-		progress := Progress{FillToOffset: -1, ReservedOffset: 100, ReservedBy: 1, UncleanOffset: -1, Epochs: []EpochRun{{3, 0}, {5, 17}}}
+		progress := Progress{FillToOffset: -1, ReservedOffset: 100, ReservedBy: 1, UncleanOffset: -1, CopiedOffset: 60, Epochs: []EpochRun{{3, 0}, {5, 17}}}
 		do(t, s, SetProgress{p, progress})
 		if diff := cmp.Diff(progress, s.View().Progress(p)); diff != "" {
 			t.Error(diff)

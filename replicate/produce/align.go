@@ -27,6 +27,8 @@ type Expectation struct {
 	// HandedOverAt is the log end recorded when the topic was last handed to the users, and
 	// which it must still have; -1 when that is not asked.
 	HandedOverAt int64
+	// CopiedOffset is how far the mirror is known to have written; -1 when that was never noted.
+	CopiedOffset int64
 }
 
 // Start is where a partition goes on.
@@ -65,8 +67,12 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 		return Start{}, Faultf(Refused, "%s has a gap: the destination ends at offset %d and the source begins at %d; the records between were deleted on the source before they were copied (mirror.gap.policy=fail)",
 			target, p.EndOffset, source.LogStart)
 	}
-	if p.EndOffset == p.LogStart {
-		return start, nil // everything was deleted: nothing left to compare
+	if p.EndOffset == p.LogStart { // everything was deleted: nothing left to compare
+		if !p.InSequence() && p.EndOffset != expect.CopiedOffset && p.EndOffset != expect.HandedOverAt {
+			return Start{}, Faultf(Quarantined, "%s holds no records and ends at offset %d, and nothing tells that the mirror wrote up to there (it is known to have written up to %d). "+
+				"Recreate the topic to mirror it again", target, p.EndOffset, max(expect.CopiedOffset, 0))
+		}
+		return start, nil
 	}
 	return start, e.compareTail(ctx, target, &p, source)
 }
@@ -75,7 +81,7 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 func checkOwnEnd(target Target, p *Position, expect Expectation) *Fault {
 	if expect.HandedOverAt >= 0 && p.EndOffset != expect.HandedOverAt {
 		return Faultf(Quarantined, "%s was handed over at offset %d and now ends at %d: it has been written to since, so mirroring cannot go on behind it. "+
-			"Recreate the topic, or delete these records with it, to mirror it again", target, expect.HandedOverAt, p.EndOffset)
+			"Recreate the topic to mirror it again", target, expect.HandedOverAt, p.EndOffset)
 	}
 	switch {
 	case p.Fenced():
@@ -91,7 +97,7 @@ func checkOwnEnd(target Target, p *Position, expect Expectation) *Fault {
 // wrote it where it stands, and its records must be the source's, as far as the source still
 // has them (a source that lost its tail and went on holds others).
 func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, source SourceLog) error {
-	last, err := e.lastBatch(ctx, target, p)
+	last, err := e.batchAt(ctx, target, p, p.EndOffset-1)
 	if err != nil {
 		return Because(Retry, err, "read the last batch of %s", target)
 	}
@@ -122,24 +128,24 @@ func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, so
 	return nil
 }
 
-// lastBatch reads the batch that ends at the log end.
-func (e *Engine) lastBatch(ctx context.Context, target Target, p *Position) (batch.Batch, error) {
+// batchAt reads the batch that holds an offset, or the last one before it; nil when there is none.
+func (e *Engine) batchAt(ctx context.Context, target Target, p *Position, offset int64) (batch.Batch, error) {
 	topic, err := e.cluster.Topic(ctx, target.Topic, time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	blob, err := e.cluster.FetchBatches(ctx, p.Leader.ID, topic, target.Partition, p.EndOffset-1)
+	blob, err := e.cluster.FetchBatches(ctx, p.Leader.ID, topic, target.Partition, offset)
 	if err != nil {
 		return nil, err
 	}
-	var last batch.Batch
+	var found batch.Batch
 	_, err = batch.Each(blob, func(b batch.Batch) error {
-		if b.Magic() == 2 && b.BaseOffset() < p.EndOffset {
-			last = b
+		if b.Magic() == 2 && b.BaseOffset() <= offset {
+			found = b
 		}
 		return nil
 	})
-	return last, err
+	return found, err
 }
 
 // compareLimitBytes bounds what a batch may decompress to when its records are compared.
@@ -217,20 +223,13 @@ func recordsFrom(b batch.Batch, from int64) (map[int64]string, error) {
 	return records, err
 }
 
-// WroteEnd says whether what stands last in the destination's log was written by the mirror at
-// its own offset, from the producer state or, when the broker has forgotten it, from the last
-// batch. An empty log counts as the mirror's own.
-func (e *Engine) WroteEnd(ctx context.Context, target Target, p *Position) (bool, error) {
-	if p.Fenced() || p.Producer != nil {
-		return p.InSequence(), nil
-	}
-	if p.EndOffset == p.LogStart {
-		return true, nil
-	}
-	last, err := e.lastBatch(ctx, target, p)
+// Wrote says whether the record at an offset was written by the mirror, and stands where it belongs: a batch that was
+// appended behind foreign records does not.
+func (e *Engine) Wrote(ctx context.Context, target Target, p *Position, offset int64) (bool, error) {
+	b, err := e.batchAt(ctx, target, p, offset)
 	if err != nil {
-		return false, Because(Retry, err, "read the last batch of %s", target)
+		return false, Because(Retry, err, "read the batch at offset %d of %s", offset, target)
 	}
-	return last != nil && last.ProducerID() == target.ProducerID() && last.ProducerEpoch() == 0 && !last.Control() &&
-		last.BaseSequence() == SequenceOf(last.BaseOffset()), nil
+	return b != nil && b.LastOffset() >= offset && b.ProducerID() == target.ProducerID() && b.ProducerEpoch() == 0 && !b.Control() &&
+		b.BaseSequence() == SequenceOf(b.BaseOffset()), nil
 }

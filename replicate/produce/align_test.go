@@ -18,9 +18,10 @@ func TestAlign(t *testing.T) {
 		verdict        Verdict
 		texts          []string // of the error; none: it agrees
 	}
-	none := Expectation{FillToOffset: -1, HandedOverAt: -1}
+	none := Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: -1}
 	inSequence := func(end int64) *ProducerState { return &ProducerState{LastSequence: SequenceOf(end - 1)} }
 	own := func(r *rig) { r.fill(100, "v") }
+	deleted := func(r *rig) { r.fill(100, "v"); r.deleteAll(100) }
 	for _, test := range []struct {
 		name   string
 		put    func(*rig)
@@ -55,6 +56,10 @@ func TestAlign(t *testing.T) {
 		{name: "source deleted all that is compared", put: own, state: inSequence(100), start: 100, end: 150, expect: none, want: want{next: 100, fillFrom: -1}},
 		{name: "source rewrote the tail", put: own, state: inSequence(100), end: 150, source: append(source(0, 90, "v"), source(90, 60, "w")...), expect: none,
 			want: want{verdict: Quarantined, texts: []string{"record at offset 90", "holds 10 records"}}},
+		{name: "all deleted, in sequence", put: deleted, state: inSequence(100), end: 150, expect: none, want: want{next: 100, fillFrom: -1}},
+		{name: "all deleted, forgotten producer, known end", put: deleted, end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: 100}, want: want{next: 100, fillFrom: -1}},
+		{name: "all deleted, forgotten producer, unknown end", put: deleted, end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: 60},
+			want: want{verdict: Quarantined, texts: []string{"t-1 holds no records and ends at offset 100", "up to 60"}}},
 		{name: "unfinished filler", put: own, state: inSequence(100), start: 300, end: 900, expect: Expectation{FillToOffset: 300, HandedOverAt: -1}, want: want{next: 300, fillFrom: 100}},
 		{name: "finished filler, source moved on", put: own, state: inSequence(100), start: 400, end: 900, expect: Expectation{FillToOffset: 100, HandedOverAt: -1}, want: want{next: 400, fillFrom: 100}},
 		{name: "handed over and unchanged", put: own, state: inSequence(100), end: 150, source: source(0, 150, "v"), expect: Expectation{FillToOffset: -1, HandedOverAt: 100}, want: want{next: 100, fillFrom: -1}},
@@ -120,7 +125,7 @@ func TestAlignMissesTheDestinationTopic(t *testing.T) {
 	} {
 		r := newRig(t)
 		act(r)
-		_, err := r.engine.Align(context.Background(), r.target, SourceLog{}, Expectation{-1, -1}, time.Now())
+		_, err := r.engine.Align(context.Background(), r.target, SourceLog{}, Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: -1}, time.Now())
 		var fault *Fault
 		if !errors.As(err, &fault) || fault.Verdict != Missing || !strings.Contains(fault.Text, name) {
 			t.Errorf("%s: %v", name, err)

@@ -164,6 +164,16 @@ func (r *rig) fill(n int64, value string) {
 	}
 }
 
+// deleteAll deletes the records below an offset.
+func (r *rig) deleteAll(offset int64) {
+	r.t.Helper()
+	var offsets kadm.Offsets
+	offsets.AddOffset(r.target.Topic, r.target.Partition, offset, -1)
+	if _, err := kadm.NewClient(r.client).DeleteRecords(context.Background(), offsets); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // open begins a stream at offset 0 with a wide reservation.
 func (r *rig) open(reserved int64) *Stream {
 	r.t.Helper()
