@@ -1,6 +1,7 @@
 package mirrorapi
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -84,6 +85,17 @@ func TestOnKafka(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantRefusal(t, &e.add("m1", "used").Status, mirrormsg.InvalidRequest, "topic used already holds 1 records (partition", "offsets 0 to 0)")
+	})
+	t.Run("refused adds hand back", func(t *testing.T) {
+		sourceTopic("late", 1, map[string]string{"retention.ms": "1000"})
+		e.gate.hook = func() error {
+			return client.ProduceSync(t.Context(), &kgo.Record{Topic: "late", Value: []byte("x")}).FirstErr()
+		}
+		wantRefusal(t, &e.add("m1", "late").Status, mirrormsg.InvalidRequest, "topic late already holds 1 records")
+		if got := overrides(t, client, "late"); !maps.Equal(got, map[string]string{"retention.ms": "1000"}) {
+			t.Errorf("the topic has %v", got)
+		}
+		e.gate.hook = nil
 	})
 	t.Run("announced transaction", func(t *testing.T) {
 		sourceTopic("announced", 1, nil)
