@@ -1,8 +1,13 @@
 package acceptance
 
 import (
+	"encoding/binary"
 	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,11 +73,12 @@ func freezeWithBatchInHand(t *testing.T) {
 	createTopic(t, f.topic, partitions)
 	w := newWriter(t, f.topic, partitions)
 	w.Write(1_000)
-	f.start("--replica.fetch.wait.max.ms", "20000", "--request.timeout.ms", "120000") // a fetch waits at the source, nearly always
+	f.start("--replica.fetch.wait.max.ms", "20000") // a fetch waits at the source, nearly always
 	f.frozen.WaitNoLag(f.mirror, f.topic, partitions)
 	f.frozen.Freeze()
 	ended := ends(t, destination, f.topic)
 	w.Write(100)
+	awaitInSocket(t, f.frozen.PID(), source.Kafka(t).BrokerAddr(1))
 	if err := source.Kafka(t).Kill(1); err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +92,39 @@ func freezeWithBatchInHand(t *testing.T) {
 		t.Fatalf("the last mirrored offsets are %v, the frozen proxy had ended at %v", last, ended)
 	}
 	f.finish(last)
+}
+
+// awaitInSocket waits until bytes from the address lie unread in a socket of the process.
+func awaitInSocket(t *testing.T, pid int, from string) {
+	t.Helper()
+	address, err := netip.ParseAddrPort(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote := fmt.Sprintf("%08X:%04X", binary.LittleEndian.Uint32(address.Addr().AsSlice()), address.Port())
+	testenv.Eventually(t, callTimeout, "an answer of the source in a socket of the frozen proxy", func() error {
+		sockets := map[string]bool{} // inodes
+		descriptors, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		if err != nil {
+			return err
+		}
+		for _, descriptor := range descriptors {
+			if to, err := os.Readlink(descriptor); err == nil {
+				sockets[strings.TrimSuffix(strings.TrimPrefix(to, "socket:["), "]")] = true
+			}
+		}
+		table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid))
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(table)) {
+			// Columns of proc_pid_net(5): sl local remote st tx:rx tr:when retrnsmt uid timeout inode.
+			if c := strings.Fields(line); len(c) > 9 && c[2] == remote && sockets[c[9]] && !strings.HasSuffix(c[4], ":00000000") {
+				return nil
+			}
+		}
+		return fmt.Errorf("nothing from %s is unread", from)
+	})
 }
 
 // freeze is one mirror and the two proxies that own it one after the other.
