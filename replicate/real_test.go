@@ -113,7 +113,7 @@ func TestUncleanOwnerIsShutOutReal(t *testing.T) {
 	// The late batch: whole and in sequence for whoever knows nothing of the marker.
 	target := produce.Target{Mirror: "m", Topic: topic, TopicID: id}
 	for _, offset := range []int64{100, 101} {
-		if fault := lateBatch(t, r, target, offset); fault == nil || fault.Verdict != produce.Retry {
+		if fault := lateBatch(t, r, target, offset, 1000); fault == nil || fault.Verdict != produce.Retry {
 			t.Errorf("the late batch for offset %d: %v", offset, fault)
 		}
 	}
@@ -131,7 +131,7 @@ func TestUncleanOwnerIsShutOutReal(t *testing.T) {
 }
 
 // lateBatch sends a batch of two records that begins at an offset without looking first.
-func lateBatch(t *testing.T, r *rig, target produce.Target, offset int64) *produce.Fault {
+func lateBatch(t *testing.T, r *rig, target produce.Target, offset, timestampMs int64) *produce.Fault {
 	t.Helper()
 	engine, err := produce.New(produce.Config{Client: r.clusters.client, Dial: r.clusters.DialDestination, Lease: func() bool { return true }, Now: time.Now})
 	if err != nil {
@@ -150,7 +150,7 @@ func lateBatch(t *testing.T, r *rig, target produce.Target, offset int64) *produ
 	if err != nil {
 		t.Fatal(err)
 	}
-	bytes, err := maker.Append(nil, 2, time.Now().UnixMilli(), target.ProducerID(), 0, produce.SequenceOf(offset))
+	bytes, err := maker.Append(nil, 2, timestampMs, target.ProducerID(), 0, produce.SequenceOf(offset))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,4 +258,44 @@ func TestTooLargeReal(t *testing.T) {
 	r.awaitStatus(id, 2, state.Mirroring)
 	r.awaitCaughtUp(topic, 2)
 	r.compare(topic, 2)
+}
+
+// TestLogAppendTimeReal: a destination topic that puts its own time on records is no copy, and one that becomes such a
+// topic is noticed. A batch that an owner before has appended already is answered with a time too, and is no such sign.
+func TestLogAppendTimeReal(t *testing.T) {
+	const topic = "times"
+	r := realRig(t)
+	r.createTopic(topic, 2, nil)
+	target := produce.Target{Mirror: "m", Topic: topic, TopicID: topicID(t, r.destination, topic), Partition: 1}
+	now := time.Now().UnixMilli()
+	for range 2 {
+		if fault := lateBatch(t, r, target, 0, now); fault != nil {
+			t.Error(fault)
+		}
+	}
+	if _, logEnds := ends(t, r.destination, topic); logEnds[topic][1].Offset != 2 {
+		t.Fatalf("the second batch was no duplicate: %v", logEnds)
+	}
+	r.produce(topic, 0, 0, 10, []byte("v"))
+	r.start()
+	id := r.add(topic, 2)
+	r.awaitStatus(id, 1, state.Mirroring)
+	testenv.Eventually(t, patience, "a copy", func() error {
+		if _, logEnds := ends(t, r.destination, topic); logEnds[topic][0].Offset != 10 {
+			return fmt.Errorf("%v", logEnds)
+		}
+		return nil
+	})
+	logAppendTime := "LogAppendTime"
+	if err := alterTopic(context.Background(), r.destination, topic, map[string]*string{"message.timestamp.type": &logAppendTime}); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, "the config to be noticed", func() error { // the leader learns it a moment later
+		r.produce(topic, 0, 10, 5, nil)
+		if p := r.partition(id, 0); p.Status != state.Failed || p.Retriable {
+			return fmt.Errorf("%+v", p)
+		}
+		return nil
+	})
+	wantError(t, r.partition(id, 0), "times-0", "message.timestamp.type=LogAppendTime", "offsets ")
 }

@@ -29,6 +29,26 @@ func answerWith(code int16, base int64) func(*kmsg.ProduceRequest) *kmsg.Produce
 	}
 }
 
+// appendedAt answers as a broker does that has given the batch its own time.
+func appendedAt(timeMs int64) func(*kmsg.ProduceRequest) *kmsg.ProduceResponse {
+	return func(request *kmsg.ProduceRequest) *kmsg.ProduceResponse {
+		answer := answerWith(0, 0)(request)
+		answer.Topics[0].Partitions[0].LogAppendTime = timeMs
+		return answer
+	}
+}
+
+// What an owner before us has appended already is answered with its last timestamp.
+func TestStreamTakesADuplicateForAppended(t *testing.T) {
+	r := newRig(t)
+	r.answer = appendedAt(1000)
+	s := r.open(1000)
+	s.Push(r.next(0, 5))
+	if fault := r.await(s, 5); fault != nil {
+		t.Error(fault)
+	}
+}
+
 func TestStreamAppendsInOrder(t *testing.T) {
 	r := newRig(t)
 	s := r.open(1000)
@@ -55,6 +75,7 @@ func TestStreamEndsWithWhatTheBrokerAnswers(t *testing.T) {
 		text    string
 	}{
 		{"base offset mismatch", answerWith(0, 3), Quarantined, "source offsets 0 to 4 was appended at offset 3"},
+		{"log append time", appendedAt(5000), Quarantined, "t-1: the topic has message.timestamp.type=LogAppendTime, so the records at offsets 0 to 4"},
 		{"out of sequence", answerWith(kerr.OutOfOrderSequenceNumber.Code, -1), Retry, "not in sequence"},
 		{"old epoch", answerWith(kerr.InvalidProducerEpoch.Code, -1), Retry, "not in sequence"},
 		{"leader moved", answerWith(kerr.NotLeaderForPartition.Code, -1), Retry, "t-1"},

@@ -3,14 +3,20 @@ package produce
 import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kafka-mirror-proxy/protocol/batch"
 )
 
 // verdict judges a broker's answer for one batch; nil means that it stands at its offset.
 func verdict(target Target, b Batch, answer *kmsg.ProduceResponseTopicPartition) *Fault {
 	last := b.BaseOffset + int64(b.Count) - 1
 	if answer.ErrorCode == 0 {
-		if answer.BaseOffset == b.BaseOffset {
+		switch {
+		case answer.BaseOffset == b.BaseOffset && !overwritten(b, answer.LogAppendTime):
 			return nil
+		case answer.BaseOffset == b.BaseOffset:
+			return Faultf(Quarantined, "%s: the topic has message.timestamp.type=LogAppendTime, so the records at offsets %d to %d have lost the source's timestamps. "+
+				"Recreate the topic with CreateTime to mirror it again", target, b.BaseOffset, last)
 		}
 		return Faultf(Quarantined, "%s: the batch of source offsets %d to %d was appended at offset %d: something other than the mirror wrote to the topic. "+
 			"Compare with the source, then recreate the topic or remove it from the mirror", target, b.BaseOffset, last, answer.BaseOffset)
@@ -35,4 +41,10 @@ func verdict(target Target, b Batch, answer *kmsg.ProduceResponseTopicPartition)
 		return Because(Retry, err, "%s: the batch at offset %d", where, b.BaseOffset)
 	}
 	return Because(Refused, err, "%s: the broker refuses the batch of offsets %d to %d%s", where, b.BaseOffset, last, detail)
+}
+
+// overwritten says that the broker has put its own time in place of the batch's timestamps. It answers with a time also
+// for a batch that an owner before us had appended already: then it is the batch's last timestamp.
+func overwritten(b Batch, logAppendTimeMs int64) bool {
+	return logAppendTimeMs != -1 && logAppendTimeMs != batch.Batch(b.Bytes).MaxTimestamp()
 }
