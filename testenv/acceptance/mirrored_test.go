@@ -1,6 +1,8 @@
 package acceptance
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -52,7 +54,8 @@ func (m *mirrored) Drop() {
 	m.DropMirror(m.mirror)
 }
 
-// createOrdinary creates a topic by way of the proxy, one partition for each list of replicas, and waits for its leaders.
+// createOrdinary creates a topic by way of the proxy, one partition for each list of replicas, and waits until
+// every broker knows its leaders.
 func createOrdinary(t *testing.T, p *proxy, topic string, replicas ...[]int32) {
 	t.Helper()
 	createOrdinaryAt(t, p.Bootstrap(), topic, replicas...)
@@ -79,9 +82,25 @@ func createOrdinaryAt(t *testing.T, bootstrap []string, topic string, replicas .
 	if err != nil {
 		t.Fatalf("create %s: %v", topic, err)
 	}
-	for partition := range replicas {
-		testenv.Eventually(t, callTimeout, "a leader of "+topic, func() error {
-			_, err := leaderOf(t, client, topic, int32(partition))
+	// Each broker learns of it by itself, and a request may go to any of them.
+	for _, broker := range destination.Kafka(t).NodeIDs() {
+		testenv.Eventually(t, callTimeout, fmt.Sprintf("broker %d to know the leaders of %s", broker, topic), func() error {
+			ask := kmsg.NewPtrMetadataRequest()
+			aim := kmsg.NewMetadataRequestTopic()
+			aim.Topic = &topic
+			ask.Topics, ask.AllowAutoTopicCreation = append(ask.Topics, aim), false
+			answer, err := client.Broker(int(broker)).Request(within(t), ask)
+			if err != nil {
+				return err
+			}
+			known := answer.(*kmsg.MetadataResponse).Topics[0]
+			err = kerr.ErrorForCode(known.ErrorCode)
+			for _, partition := range known.Partitions {
+				err = errors.Join(err, kerr.ErrorForCode(partition.ErrorCode))
+			}
+			if err == nil && len(known.Partitions) != len(replicas) {
+				err = fmt.Errorf("it knows %d partitions", len(known.Partitions))
+			}
 			return err
 		})
 	}

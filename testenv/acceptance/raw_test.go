@@ -81,7 +81,7 @@ func versionsWith(key, version int16) *kversion.Versions {
 // batchOf is a record batch of one record.
 func batchOf(value string) []byte {
 	record := kmsg.Record{Value: []byte(value)}
-	record.Length = int32(len(record.AppendTo(nil)) - 1) // of less than 64 bytes: its own varint takes one
+	record.Length = int32(len(record.AppendTo(nil)) - 1) // without the byte of the length itself, which is 0 still
 	now := time.Now().UnixMilli()
 	batch := kmsg.RecordBatch{PartitionLeaderEpoch: -1, Magic: 2, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1,
 		FirstTimestamp: now, MaxTimestamp: now, NumRecords: 1, Records: record.AppendTo(nil)}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"kafka-mirror-proxy/testenv"
 )
 
 // side is one of the two ways to the destination. What is seen on the one must be seen on the other, but for names.
@@ -121,6 +123,8 @@ type toolStep struct {
 	loose func(string) string
 	// contains is a part of the output, with names put in place.
 	contains string
+	// reads: it only looks, and is run again until it sees what contains says. Each broker learns of changes by itself.
+	reads bool
 }
 
 // toolSteps is the life of a topic and its groups. Bootstrap is added to each.
@@ -142,11 +146,11 @@ func (s *side) toolSteps() []toolStep {
 	return []toolStep{
 		{class: topicTool, args: with(topic, "--create", "--replica-assignment", "1:2:3,2:3:1,3:1:2", "--config", "retention.ms=86400000")},
 		{class: topicTool, args: with(topic, "--alter", "--partitions", "4", "--replica-assignment", "1:2:3,2:3:1,3:1:2,1:3:2")},
-		{class: topicTool, args: with(topic, "--describe"), contains: "PartitionCount: 4"},
-		{class: topicTool, args: []string{"--list"}, loose: withoutOthers},
+		{class: topicTool, args: with(topic, "--describe"), contains: "PartitionCount: 4", reads: true},
+		{class: topicTool, args: []string{"--list"}, loose: withoutOthers, contains: "TOPIC", reads: true},
 		{class: configTool, args: with(entity, "--alter", "--add-config", "max.message.bytes=2000000,cleanup.policy=delete")},
-		{class: configTool, args: with(entity, "--describe"), contains: "max.message.bytes=2000000"},
-		{class: configTool, args: with(entity, "--describe", "--all")},
+		{class: configTool, args: with(entity, "--describe"), contains: "max.message.bytes=2000000", reads: true},
+		{class: configTool, args: with(entity, "--describe", "--all"), contains: "max.message.bytes=2000000", reads: true},
 		{class: configTool, args: with(entity, "--alter", "--delete-config", "max.message.bytes")},
 		{class: configTool, args: []string{"--describe", "--entity-type", "brokers"}},
 		{class: tools + "ConsoleProducer", stdin: records.String(), args: with(topic, "--reader-property", "parse.key=true", "--reader-property", "key.separator=:")},
@@ -154,7 +158,7 @@ func (s *side) toolSteps() []toolStep {
 		{class: consumerTool, args: slices.Concat(topic, group, []string{"--from-beginning", "--max-messages", fmt.Sprint(toolRecords), "--timeout-ms", "60000",
 			"--formatter-property", "print.key=true", "--formatter-property", "print.partition=true", "--formatter-property", "print.offset=true"}),
 			loose: sortedLines, contains: "value 199"},
-		{class: groupTool, args: []string{"--list"}, loose: withoutOthers},
+		{class: groupTool, args: []string{"--list"}, loose: withoutOthers, contains: "GROUP", reads: true},
 		{class: groupTool, args: with(group, "--describe"), loose: sortedLines, contains: "GROUP TOPIC 3"},
 		{class: groupTool, args: with(group, "--describe", "--state"), loose: withoutNumbers, contains: "Empty"}, // the coordinator hangs on the group's name
 		{class: groupTool, args: with(group, "--describe", "--members")},
@@ -166,7 +170,7 @@ func (s *side) toolSteps() []toolStep {
 		{class: tools + "consumer.ConsoleShareConsumer", args: slices.Concat(topic, []string{"--group", s.group + "-share", "--max-messages", fmt.Sprint(toolRecords), "--timeout-ms", "60000"}),
 			loose: sortedLines, contains: "value 199"},
 		{class: tools + "DeleteRecordsCommand", args: []string{"--offset-json-file", deleteFile}, contains: "low_watermark: 1"},
-		{class: tools + "GetOffsetShell", args: with(topic, "--time", "earliest"), contains: "TOPIC:0:1"},
+		{class: tools + "GetOffsetShell", args: with(topic, "--time", "earliest"), contains: "TOPIC:0:1", reads: true},
 		{class: tools + "LeaderElectionCommand", args: with(topic, "--election-type", "preferred", "--partition", "0")},
 		{class: tools + "reassign.ReassignPartitionsCommand", args: []string{"--list"}},
 		{class: tools + "LogDirsCommand", args: []string{"--describe", "--topic-list", s.topic}, loose: withoutNumbers, contains: "TOPIC-N"},
@@ -187,18 +191,28 @@ func (s *side) run(java *javaTools, step toolStep) string {
 	if strings.HasSuffix(step.class, "ClusterTool") { // takes its command first
 		args = slices.Concat(step.args, []string{"--bootstrap-server", s.bootstrap})
 	}
-	r := java.run(step.stdin, step.class, args...)
-	text := r.stdout
-	if r.exit != 0 {
-		text += r.stderr
+	var text string
+	once := func() error {
+		r := java.run(step.stdin, step.class, args...)
+		text = r.stdout
+		if r.exit != 0 {
+			text += r.stderr
+		}
+		s.noBroker(step.class, text)
+		text = s.normal(text)
+		if step.loose != nil {
+			text = step.loose(text)
+		}
+		if r.exit != 0 || !strings.Contains(text, step.contains) {
+			return fmt.Errorf("want exit 0 and %q, got %v\nread as: %s", step.contains, r, text)
+		}
+		return nil
 	}
-	s.noBroker(step.class, text)
-	text = s.normal(text)
-	if step.loose != nil {
-		text = step.loose(text)
-	}
-	if r.exit != 0 || !strings.Contains(text, step.contains) {
-		s.t.Errorf("%s %v: want exit 0 and %q, got %v\nread as: %s", step.class, args, step.contains, r, text)
+	what := fmt.Sprintf("%s %v", step.class, args)
+	if step.reads {
+		testenv.Eventually(s.t, callTimeout, what, once)
+	} else if err := once(); err != nil {
+		s.t.Errorf("%s: %v", what, err)
 	}
 	return text
 }
