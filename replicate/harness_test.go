@@ -83,7 +83,7 @@ func newRig(t *testing.T, source, destination []string) *rig {
 	r := &rig{
 		t: t, source: client(t, source, kgo.RecordPartitioner(kgo.ManualPartitioner())), destination: client(t, destination), live: state.NewLive(),
 		store:    &ownedStore{Memory: state.NewMemory()},
-		settings: Settings{Backoff: 50 * time.Millisecond, BackoffMax: time.Second, DeletedPause: 20 * time.Millisecond, FenceWait: 10 * time.Millisecond},
+		settings: Settings{Backoff: 50 * time.Millisecond, BackoffMax: time.Second, DeletedPause: 20 * time.Millisecond, MetadataRefresh: 100 * time.Millisecond, FenceWait: 10 * time.Millisecond},
 	}
 	r.store.generation.Store(1)
 	r.clusters = &rigClusters{source: source, destination: destination, client: client(t, destination), sourceClient: client(t, source), dial: settings}

@@ -61,6 +61,10 @@ func (p *partition) reserve(end, sourceEnd int64) *state.SetProgress {
 // mirror is one session: align, and unless only that is asked, copy until a fault, a change of
 // what is wanted, or the end of the tenure. nil means that the view has to be looked at again.
 func (p *partition) mirror(w *wanted, follow bool) error {
+	select {
+	case <-p.doubted: // of the session before
+	default:
+	}
 	target, source := w.target(p.id), p.tenure.source(w.mirror)
 	log, topic, sourceLeader, err := source.log(p.ctx, w.topic, p.id.Partition, p.notBefore)
 	if err != nil {
@@ -68,6 +72,9 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 	}
 	start, err := p.tenure.engine.Align(p.ctx, target, log, produce.Expectation{FillToOffset: p.progress.FillToOffset, HandedOverAt: handedOverAt(w), CopiedOffset: p.progress.CopiedOffset}, p.notBefore)
 	if err != nil {
+		return err
+	}
+	if err := checkPartitions(w.topic, start.Partitions); err != nil {
 		return err
 	}
 	if start.FillFrom >= 0 || p.progress.FillToOffset >= 0 {
@@ -179,6 +186,8 @@ func (p *partition) watch(w *wanted, stream *produce.Stream, s *session) error {
 			stream.Reserve(p.progress.ReservedOffset)
 		case <-s.failed:
 			return s.Fault()
+		case <-p.doubted:
+			return produce.Faultf(produce.Stale, "%s: the topic has changed on the source or the destination", s.target)
 		case <-p.wake:
 			if now, ok := p.look(); !ok || now.topic.Desired != w.topic.Desired || now.revision != w.revision {
 				return nil

@@ -21,7 +21,9 @@ type partition struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wake   chan struct{}
-	done   chan struct{}
+	// doubted holds a token when what the session in progress has begun with may not be true any more.
+	doubted chan struct{}
+	done    chan struct{}
 	// fetcherID names the fetcher of the last session, for metrics.
 	fetcherID atomic.Pointer[string]
 
@@ -48,7 +50,7 @@ type epochAt struct {
 }
 
 func newPartition(t *tenure, id state.PartitionID) *partition {
-	p := &partition{tenure: t, id: id, wake: make(chan struct{}, 1), done: make(chan struct{}), lastEpoch: epochAt{-1, -1}}
+	p := &partition{tenure: t, id: id, wake: make(chan struct{}, 1), doubted: make(chan struct{}, 1), done: make(chan struct{}), lastEpoch: epochAt{-1, -1}}
 	p.ctx, p.cancel = context.WithCancel(t.ctx)
 	return p
 }

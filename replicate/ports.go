@@ -44,6 +44,9 @@ type Settings struct {
 	// FailAfter is how many tries in a row must go wrong before a partition with a passing
 	// trouble is FAILED; 6.
 	FailAfter int
+	// MetadataRefresh is how often the topics of both clusters are looked at while they are mirrored
+	// (mirror.metadata.refresh.interval.ms); 30 s.
+	MetadataRefresh time.Duration
 	// DeletedPause is the pause between the looks that confirm that a source topic is gone; 2 s.
 	DeletedPause time.Duration
 	// FenceWait is how long STOPPED is put off where the closing marker is not permitted; 30 s.
@@ -65,6 +68,7 @@ func (s *Settings) setDefaults() {
 	setDefault(&s.Backoff, time.Second)
 	setDefault(&s.BackoffMax, 5*time.Minute)
 	setDefault(&s.FailAfter, 6)
+	setDefault(&s.MetadataRefresh, 30*time.Second)
 	setDefault(&s.DeletedPause, 2*time.Second)
 	setDefault(&s.FenceWait, 30*time.Second)
 	setDefault(&s.DrainTimeout, 25*time.Second)

@@ -39,10 +39,11 @@ type source struct {
 func newSource(t *tenure, mirror *state.Mirror) *source {
 	s := &source{owner: t, mirror: mirror, fetchers: map[int32]*fetcher{}}
 	s.ctx, s.cancel = context.WithCancel(t.ctx)
+	s.group.Go(func() { s.watch(s.ctx) })
 	return s
 }
 
-// close ends the fetchers and waits for them.
+// close ends the fetchers and the watch, and waits for them.
 func (s *source) close() {
 	s.cancel()
 	s.group.Wait()
@@ -81,18 +82,30 @@ func (s *source) topic(ctx context.Context, topic *state.Topic, notBefore time.T
 		return found, nil, err
 	}
 	s.trouble(nil)
-	switch {
-	case errors.Is(err, kerr.UnknownTopicOrPartition):
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return found, nil, s.confirmDeleted(ctx, cluster, topic.Name)
-	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return found, nil, produce.Because(produce.Refused, err, "describe the source topic %s", topic.Name)
-	case err != nil:
-		return found, nil, produce.Because(produce.Retry, err, "describe the source topic %s", topic.Name)
-	case found.ID != [16]byte{} && !topic.SourceID.IsZero() && state.TopicID(found.ID) != topic.SourceID:
-		return found, nil, produce.Faultf(produce.Quarantined, "the source topic %s was recreated (topic id %s is now %s): what it holds now has nothing to do with what was copied. Remove the topic from the mirror, recreate it, and add it again",
-			topic.Name, topic.SourceID, state.TopicID(found.ID))
 	}
-	return found, cluster, nil
+	return found, cluster, judge(topic, found, err)
+}
+
+// judge says what is wrong with how the source describes a topic.
+func judge(topic *state.Topic, found connect.Topic, err error) error {
+	switch have := int32(len(found.Leaders)); {
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		return produce.Because(produce.Refused, err, "describe the source topic %s", topic.Name)
+	case err != nil:
+		return produce.Because(produce.Retry, err, "describe the source topic %s", topic.Name)
+	case found.ID != [16]byte{} && !topic.SourceID.IsZero() && state.TopicID(found.ID) != topic.SourceID:
+		return produce.Faultf(produce.Quarantined, "the source topic %s was recreated (topic id %s is now %s): what it holds now has nothing to do with what was copied. Remove the topic from the mirror, recreate it, and add it again",
+			topic.Name, topic.SourceID, state.TopicID(found.ID))
+	case have > topic.Partitions:
+		return produce.Faultf(produce.Refused, "the source topic %s has %d partitions, the mirror topic %d: the records of partitions %d to %d are not mirrored. Remove the topic from the mirror, give it as many partitions here, and add it again",
+			topic.Name, have, topic.Partitions, topic.Partitions, have-1)
+	case have < topic.Partitions:
+		return produce.Faultf(produce.Refused, "the source topic %s has %d partitions, the mirror topic %d: it is not the topic that was mirrored. Remove the topic from the mirror, recreate it, and add it again",
+			topic.Name, have, topic.Partitions)
+	}
+	return nil
 }
 
 // codeOf is the Kafka error code in err, 0 when there is none.

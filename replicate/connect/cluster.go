@@ -80,26 +80,63 @@ func (c *Cluster) Topic(ctx context.Context, name string, notBefore time.Time) (
 	if err != nil {
 		return Topic{}, err
 	}
-	entry.topic, err = TopicOf(answer, name)
-	if err != nil {
-		return Topic{}, err
-	}
-	entry.asked = asked
-	return entry.topic, nil
+	return entry.take(answer, name, asked)
 }
 
-// Metadata asks for one topic through the client or one of its brokers, and remembers where
-// brokers are.
-func (c *Cluster) Metadata(ctx context.Context, through kmsg.Requestor, name string) (*kmsg.MetadataResponse, error) {
+// take remembers a topic, or forgets it when the answer does not show it. Called with mu held.
+func (e *topicEntry) take(answer *kmsg.MetadataResponse, name string, asked time.Time) (Topic, error) {
+	topic, err := TopicOf(answer, name)
+	if err != nil {
+		asked = time.Time{}
+	}
+	e.topic, e.asked = topic, asked
+	return topic, err
+}
+
+// Refresh describes topics by one request and remembers them. look is called for each, with what
+// Topic would return, unless it was described by a newer answer meanwhile.
+func (c *Cluster) Refresh(ctx context.Context, names []string, look func(name string, topic Topic, err error)) error {
+	asked := c.now()
+	answer, err := c.Metadata(ctx, c.client, names...)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		c.mu.Lock()
+		entry := c.topics[name]
+		if entry == nil {
+			entry = &topicEntry{}
+			c.topics[name] = entry
+		}
+		c.mu.Unlock()
+		entry.mu.Lock()
+		newer := entry.asked.After(asked)
+		var topic Topic
+		if !newer {
+			topic, err = entry.take(answer, name, asked)
+		}
+		entry.mu.Unlock()
+		if !newer {
+			look(name, topic, err)
+		}
+	}
+	return nil
+}
+
+// Metadata asks for topics through the client or one of its brokers, and remembers where brokers
+// are.
+func (c *Cluster) Metadata(ctx context.Context, through kmsg.Requestor, names ...string) (*kmsg.MetadataResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	request := kmsg.NewPtrMetadataRequest()
-	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = kmsg.StringPtr(name)
-	request.Topics = append(request.Topics, topic)
+	for _, name := range names {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = kmsg.StringPtr(name)
+		request.Topics = append(request.Topics, topic)
+	}
 	answer, err := request.RequestWith(ctx, through)
 	if err != nil {
-		return nil, fmt.Errorf("metadata of %s: %w", name, err)
+		return nil, fmt.Errorf("ask for metadata: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

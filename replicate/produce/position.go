@@ -14,11 +14,12 @@ import (
 
 // Position is what the leader of a destination partition says about its log.
 type Position struct {
-	Leader    connect.Leader
-	LogStart  int64
-	EndOffset int64 // of the leader's log, and high watermark: the followers have caught up
-	Producer  *ProducerState
-	CheckedAt time.Time // before the first question
+	Leader     connect.Leader
+	Partitions int32 // of the topic
+	LogStart   int64
+	EndOffset  int64 // of the leader's log, and high watermark: the followers have caught up
+	Producer   *ProducerState
+	CheckedAt  time.Time // before the first question
 }
 
 // ProducerState is what the broker remembers of the mirror partition's producer.
@@ -55,6 +56,7 @@ func (e *Engine) Position(ctx context.Context, target Target, notBefore time.Tim
 	if err != nil {
 		return Position{}, Because(Retry, err, "destination %s", target)
 	}
+	partitions := int32(len(topic.Leaders))
 	deadline := e.cfg.Now().Add(e.cfg.SettleTimeout)
 	var last Position
 	for {
@@ -62,6 +64,7 @@ func (e *Engine) Position(ctx context.Context, target Target, notBefore time.Tim
 		if err != nil {
 			return Position{}, Because(Retry, err, "read where %s ends", target)
 		}
+		p.Partitions = partitions
 		settled := logEnd == p.EndOffset
 		// State and end are two questions: another owner's append between them looks like a
 		// foreign write. Believe it only when it stays so.
@@ -103,6 +106,11 @@ func (e *Engine) destinationTopic(ctx context.Context, target Target, notBefore 
 		return topic, Faultf(Missing, "the destination topic %s was recreated (topic id %x is now %x). It is not filled anew by itself: remove it from the mirror, then add it again", target.Topic, target.TopicID, topic.ID)
 	}
 	return topic, nil
+}
+
+// Refresh looks at destination topics; see connect.Cluster.
+func (e *Engine) Refresh(ctx context.Context, names []string, look func(name string, topic connect.Topic, err error)) error {
+	return e.cluster.Refresh(ctx, names, look)
 }
 
 // readPosition asks once. logEnd is the leader's own end, EndOffset the high watermark.
