@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafka-mirror-proxy/protocol/batch"
@@ -42,12 +43,14 @@ type fetchKey struct {
 	partition int32
 }
 
-// fetcher fetches from one broker of one source for many partitions, one request at a time. One
+// fetcher fetches from one broker of one source for many partitions (there may be several such), one request at a time. One
 // goroutine (run) does that; partitions come and go from any.
 type fetcher struct {
 	source  *source
 	cluster *connect.Cluster
+	client  *kgo.Client
 	broker  int32
+	index   int // among those of the broker
 	wake    chan struct{}
 	coder   *batch.Coder // of run, made when first needed
 
@@ -64,13 +67,13 @@ type fetchPartition struct {
 	sink fetchSink
 }
 
-func newFetcher(s *source, cluster *connect.Cluster, broker int32) *fetcher {
-	return &fetcher{source: s, cluster: cluster, broker: broker, wake: make(chan struct{}, 1), partitions: map[fetchKey]*fetchPartition{}}
+func newFetcher(s *source, cluster *connect.Cluster, client *kgo.Client, key fetcherKey) *fetcher {
+	return &fetcher{source: s, cluster: cluster, client: client, broker: key.broker, index: key.index, wake: make(chan struct{}, 1), partitions: map[fetchKey]*fetchPartition{}}
 }
 
 // clientID names the fetcher in metrics as Kafka names its fetcher threads (KIP-1279).
 func (f *fetcher) clientID() string {
-	return fmt.Sprintf("MirrorFetcherThread-0-%d-%s", f.broker, f.source.mirror.Name)
+	return fmt.Sprintf("MirrorFetcherThread-%d-%d-%s", f.index, f.broker, f.source.mirror.Name)
 }
 
 func (f *fetcher) address() (host, port string) {
@@ -180,7 +183,7 @@ func (f *fetcher) fetch(ctx context.Context, request *kmsg.FetchRequest, asked [
 	if budget.Acquire(ctx, reserved) != nil {
 		return
 	}
-	answer, err := request.RequestWith(ctx, f.cluster.Client().Broker(int(f.broker)))
+	answer, err := request.RequestWith(ctx, f.client.Broker(int(f.broker)))
 	if ctx.Err() != nil {
 		budget.Adjust(-reserved)
 		return

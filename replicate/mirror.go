@@ -121,7 +121,7 @@ func enterMirroring(id state.PartitionID, from state.Status) []state.Command {
 
 // copy fetches and writes from an aligned position on.
 func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, sourceEnd int64, source *source, topic connect.Topic, sourceLeader int32) error {
-	fetcher, err := source.fetcher(sourceLeader)
+	fetcher, err := source.fetcher(sourceLeader, p.id)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type Clock func() time.Time
 type Settings struct {
 	// BudgetBytes is how much may be fetched and not yet written; 256 MiB.
 	BudgetBytes int64
+	// Fetchers is how many fetchers a mirror has for each broker of its source (mirror.num.replica.fetchers); 1.
+	Fetchers int
 	// FetchBytes is how much a fetch asks for (replica.fetch.response.max.bytes); 10 MiB.
 	FetchBytes int32
 	// FetchPartitionBytes is how much of one partition (replica.fetch.max.bytes); 1 MiB.
@@ -61,6 +63,7 @@ type Settings struct {
 
 func (s *Settings) setDefaults() {
 	setDefault(&s.BudgetBytes, 256<<20)
+	setDefault(&s.Fetchers, 1)
 	setDefault(&s.FetchBytes, 10<<20)
 	setDefault(&s.FetchPartitionBytes, 1<<20)
 	setDefault(&s.FetchWait, 500*time.Millisecond)

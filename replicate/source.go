@@ -2,12 +2,14 @@ package replicate
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafka-mirror-proxy/replicate/connect"
@@ -32,12 +34,19 @@ type source struct {
 
 	mu       sync.Mutex
 	cluster  *connect.Cluster
-	fetchers map[int32]*fetcher
+	fetchers map[fetcherKey]*fetcher
+	clients  map[int]*kgo.Client // of fetchers with this index, beside the cluster's own
 	group    sync.WaitGroup
 }
 
+// fetcherKey finds a fetcher: the broker it fetches from, and which of that broker's it is.
+type fetcherKey struct {
+	broker int32
+	index  int
+}
+
 func newSource(t *tenure, mirror *state.Mirror) *source {
-	s := &source{owner: t, mirror: mirror, fetchers: map[int32]*fetcher{}}
+	s := &source{owner: t, mirror: mirror, fetchers: map[fetcherKey]*fetcher{}, clients: map[int]*kgo.Client{}}
 	s.ctx, s.cancel = context.WithCancel(t.ctx)
 	s.group.Go(func() { s.watch(s.ctx) })
 	return s
@@ -47,6 +56,11 @@ func newSource(t *tenure, mirror *state.Mirror) *source {
 func (s *source) close() {
 	s.cancel()
 	s.group.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, client := range s.clients {
+		client.Close()
+	}
 }
 
 // connected is the source cluster, reached by its client of the configs' current revision.
@@ -232,20 +246,44 @@ func (s *source) trouble(err error) {
 	s.owner.cfg.Live.SetMirrorError(s.mirror.Name, text)
 }
 
-// fetcher is the fetcher for a broker of the source, started when it is first needed.
-func (s *source) fetcher(broker int32) (*fetcher, error) {
+// fetcher is the fetcher for a partition that a broker of the source leads, always the same one, started when it is
+// first needed.
+func (s *source) fetcher(broker int32, id state.PartitionID) (*fetcher, error) {
+	// The partitions of a topic spread evenly.
+	spread := uint64(binary.BigEndian.Uint32(id.Topic[:4])) + uint64(id.Partition)
+	key := fetcherKey{broker, int(spread % uint64(s.owner.cfg.Settings.Fetchers))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil || s.cluster == nil {
 		return nil, produce.Faultf(produce.Retry, "the connections to the source of mirror %s are being closed", s.mirror.Name)
 	}
-	f := s.fetchers[broker]
+	f := s.fetchers[key]
 	if f == nil {
-		f = newFetcher(s, s.cluster, broker)
-		s.fetchers[broker] = f
+		client, err := s.client(key.index)
+		if err != nil {
+			return nil, produce.Because(produce.Refused, err, "connect to the source of mirror %s", s.mirror.Name)
+		}
+		f = newFetcher(s, s.cluster, client, key)
+		s.fetchers[key] = f
 		s.group.Go(func() { f.run(s.ctx) })
 	}
 	return f, nil
+}
+
+// client is what fetchers with an index fetch through. A broker serves the requests of a connection one after the
+// other, and a client has one for fetching: fetchers that shared it would wait for each other's data. Called with mu held.
+func (s *source) client(index int) (*kgo.Client, error) {
+	if index == 0 {
+		return s.cluster.Client(), nil
+	}
+	if client := s.clients[index]; client != nil {
+		return client, nil
+	}
+	client, err := kgo.NewClient(s.cluster.Client().Opts()...)
+	if err == nil {
+		s.clients[index] = client
+	}
+	return client, err
 }
 
 // sleep waits, or returns the context's error.
