@@ -3,6 +3,7 @@ package enforce
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 // Gate tells when every produce that was judged by an older view is done with. Any number of
@@ -21,6 +22,8 @@ type Gate struct {
 	emptied chan struct{}
 	// turn has room for one: the barrier that runs.
 	turn chan struct{}
+	// since is when that one began; nil while none runs.
+	since atomic.Pointer[time.Time]
 }
 
 // NewGate returns an open gate.
@@ -59,6 +62,17 @@ func (t Token) Exit() {
 // Held says whether the token stands for a stay.
 func (t Token) Held() bool { return t.gate != nil }
 
+// Waited says whether the barrier that runs, if one does, waits for this token.
+func (t Token) Waited() bool { return t.gate != nil && t.gate.phase.Load()&1 != t.slot }
+
+// Waiting is how long the barrier that runs has waited, 0 while none does.
+func (g *Gate) Waiting() time.Duration {
+	if since := g.since.Load(); since != nil {
+		return time.Since(*since)
+	}
+	return 0
+}
+
 func (g *Gate) leave(slot uint64) {
 	// A barrier moves the phase before it looks at the slot. When the load below still sees
 	// the old phase, the barrier's look comes later and sees the slot empty by itself.
@@ -83,7 +97,12 @@ func (g *Gate) Barrier(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	defer func() { <-g.turn }()
+	now := time.Now()
+	g.since.Store(&now)
+	defer func() {
+		g.since.Store(nil)
+		<-g.turn
+	}()
 	// A barrier that gave up left stays in the slot that would become current.
 	if err := g.empty(ctx, (g.phase.Load()+1)&1); err != nil {
 		return err

@@ -32,6 +32,31 @@ func TestBarrierWaitsForThoseBefore(t *testing.T) {
 	}
 }
 
+func TestGateTellsWhoIsWaitedFor(t *testing.T) {
+	gate := NewGate()
+	before := gate.Enter()
+	if before.Waited() || gate.Waiting() != 0 {
+		t.Fatal("somebody waits without a barrier")
+	}
+	done := make(chan error, 1)
+	go func() { done <- gate.Barrier(context.Background()) }()
+	for gate.phase.Load() == 0 {
+		runtime.Gosched()
+	}
+	after := gate.Enter()
+	defer after.Exit()
+	if !before.Waited() || after.Waited() || (Token{}).Waited() || gate.Waiting() == 0 {
+		t.Errorf("waits %v: before %v, after %v", gate.Waiting(), before.Waited(), after.Waited())
+	}
+	before.Exit()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if gate.Waiting() != 0 {
+		t.Error("a barrier that is over waits")
+	}
+}
+
 func TestBarrierThatGaveUpLeavesNothingBehind(t *testing.T) {
 	gate := NewGate()
 	token := gate.Enter()

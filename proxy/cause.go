@@ -38,6 +38,10 @@ const (
 	CauseBrokerFrame
 	// CauseConnectionLimit: more connections than Limits.Connections.
 	CauseConnectionLimit
+	// CauseHoldsUp: a topic is being added, and the client kept a produce unfinished or its answers unread.
+	CauseHoldsUp
+	// CauseStalled: the client or the broker took or gave nothing within a frame for Limits.Stalled.
+	CauseStalled
 	// CauseDrain: the server stops.
 	CauseDrain
 
@@ -47,7 +51,8 @@ const (
 var causeNames = [causes]string{
 	"none", "client_closed", "client_lost", "broker_closed", "broker_lost", "dial_failed", "header_timeout",
 	"held_timeout", "bad_frame_length", "tls_on_plain_port", "malformed_request", "unsupported_version",
-	"refused_acks0", "state_not_loaded", "local_handler", "bad_broker_frame", "connection_limit", "drain",
+	"refused_acks0", "state_not_loaded", "local_handler", "bad_broker_frame", "connection_limit", "holds_up_add",
+	"stalled", "drain",
 }
 
 func (c Cause) String() string { return causeNames[c] }

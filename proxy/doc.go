@@ -22,6 +22,8 @@
 // in behind it: a broker takes the requests of a connection one at a time, so its answer to the
 // probe says that the produce is done with.
 //
+// While a barrier waits, a client may not keep a produce unfinished: see patrol.go.
+//
 // What a dead connection leaves behind: when the client goes, answers that are still due are
 // read and dropped until no produce is unanswered, at most Limits.UnansweredGrace. Then, or
 // when the broker went first, the broker's socket is reset, which drops what our kernel had not

@@ -23,12 +23,16 @@ type netEngine struct {
 	metrics           *Metrics
 	// draining ends when connections must take no more requests.
 	draining context.Context
+
+	mu    sync.Mutex
+	links map[*link]struct{} // those that are served, for the patrol
 }
 
 func newNetEngine(draining context.Context, limits Limits, handler LocalHandler, metrics *Metrics) *netEngine {
 	return &netEngine{
 		limits: limits, handler: handler, metrics: metrics, draining: draining,
 		calls:    make(chan struct{}, limits.LocalCalls),
+		links:    map[*link]struct{}{},
 		requests: newBuffers(limits.WindowBytes, limits.HeldBytes, &metrics.heldBytes),
 		answers:  newBuffers(limits.WindowBytes, limits.HeldBytes, &metrics.heldBytes),
 	}
@@ -47,6 +51,8 @@ type link struct {
 	dial      func(context.Context) (net.Conn, error)
 	out       *source
 	responded chan struct{}
+	sending   passage // of the request half, to the broker
+	giving    passage // of the response half, to the client
 
 	mu       sync.Mutex
 	broker   net.Conn
@@ -68,7 +74,9 @@ func (e *netEngine) Serve(ctx context.Context, client net.Conn, dial func(contex
 		in: newSource(client, e.requests), dial: dial, responded: make(chan struct{})}
 	closing := context.AfterFunc(ctx, l.close)
 	draining := context.AfterFunc(e.draining, l.drain)
+	e.enlist(l)
 	cut := l.serve()
+	e.strike(l)
 	l.close() // before Die, so that it knows what was unanswered
 	cancel()
 	closing()
@@ -184,7 +192,7 @@ func (l *link) doRequest(d Decision, decided int) *requestsEnd {
 		return &requestsEnd{cause: CauseDrain, brokerGone: true}
 	}
 	if len(d.Data) > 0 {
-		if err := l.write(l.out.conn, d.Data); err != nil {
+		if err := l.write(&l.sending, l.out.conn, d.Data); err != nil {
 			return &requestsEnd{cause: CauseBrokerLost, err: err, brokerGone: true}
 		}
 		l.metrics.requestBytes.Add(int64(len(d.Data)))
@@ -207,7 +215,7 @@ func (l *link) send(n int, pushed bool) *requestsEnd {
 	if l.in.window.held > 0 {
 		defer l.limitWrite(l.out.conn)()
 	}
-	sent, brokerFailed, err := l.in.passTo(l.out.conn, n)
+	sent, brokerFailed, err := l.pass(&l.sending, l.in, l.out.conn, n)
 	l.metrics.requestBytes.Add(sent)
 	switch {
 	case err == nil:
@@ -290,7 +298,9 @@ func (l *link) start(c *call) bool {
 	c.request.Body = slices.Clone(c.request.Body)
 	go func() {
 		defer func() { <-l.calls }()
-		c.run(l.ctx, l.handler)
+		ctx, cancel := context.WithTimeout(l.ctx, l.limits.LocalCall)
+		defer cancel()
+		c.run(ctx, l.handler)
 	}()
 	return true
 }
@@ -334,6 +344,8 @@ func (l *link) giveAnswers() (Cause, error) {
 // awaitAnswer reads the broker, or waits for an answer made here.
 func (l *link) awaitAnswer(d Decision) (Cause, error) {
 	if d.Verb == Wait {
+		l.giving.begin() // what waits behind the answer waits too
+		defer l.giving.end()
 		select {
 		case <-d.Until:
 		case <-l.ctx.Done():
@@ -373,7 +385,7 @@ func (l *link) give(n int) bool {
 	if l.out.window.held > 0 {
 		defer l.limitWrite(l.client)()
 	}
-	sent, clientFailed, err := l.out.passTo(l.client, n)
+	sent, clientFailed, err := l.pass(&l.giving, l.out, l.client, n)
 	l.metrics.responseBytes.Add(sent)
 	if err == nil {
 		return true
@@ -392,7 +404,7 @@ func (l *link) giveOwn(data []byte) {
 	if len(data) == 0 || l.isGone() {
 		return
 	}
-	if err := l.write(l.client, data); err != nil {
+	if err := l.write(&l.giving, l.client, data); err != nil {
 		l.record(CauseClientLost, err)
 		l.abandon()
 		return
@@ -400,7 +412,9 @@ func (l *link) giveOwn(data []byte) {
 	l.metrics.responseBytes.Add(int64(len(data)))
 }
 
-func (l *link) write(conn net.Conn, data []byte) error {
+func (l *link) write(p *passage, conn net.Conn, data []byte) error {
+	p.begin()
+	defer p.end()
 	if len(data) > l.limits.WindowBytes {
 		defer l.limitWrite(conn)()
 	}

@@ -220,6 +220,21 @@ func (q *queue) unanswered() bool {
 	return q.tokens > 0
 }
 
+// waited says whether a barrier waits for a token in the queue.
+func (q *queue) waited() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.tokens == 0 {
+		return false
+	}
+	for i := q.head; i != q.tail; i++ {
+		if q.ring[i&uint(len(q.ring)-1)].token.Waited() {
+			return true
+		}
+	}
+	return false
+}
+
 // cut takes back the youngest entry: its request was cut off, no broker will ever see it whole.
 func (q *queue) cut() enforce.Token {
 	q.mu.Lock()

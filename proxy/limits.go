@@ -41,6 +41,16 @@ type Limits struct {
 	Dial time.Duration
 	// Load is how long a request is held for the view to be loaded.
 	Load time.Duration
+	// LocalCall is how long one call of the LocalHandler may take.
+	LocalCall time.Duration
+	// Barrier is how long a client may hold up the adding of topics to mirrors: with a produce that
+	// it has begun to send, to whatever topic, or with answers that it does not read before that of
+	// a produce. Then it is closed. While no topic is added nobody minds.
+	Barrier time.Duration
+	// Stalled is how long a piece of a frame may take once the frame has begun to pass. Default: as
+	// long as a broker keeps a connection that is idle (connections.max.idle.ms); it also closes
+	// those on which nothing is asked, and a consumer reads nothing while it works on its records.
+	Stalled time.Duration
 	// Drain is how long unanswered requests have when the server stops.
 	Drain time.Duration
 	// UnansweredGrace is how long the gate tokens of produces stay taken after the connection
@@ -65,6 +75,9 @@ func (l Limits) WithDefaults() Limits {
 	def(&l.Held, time.Minute)
 	def(&l.Dial, 10*time.Second)
 	def(&l.Load, 10*time.Second)
+	def(&l.LocalCall, 2*time.Minute)
+	def(&l.Barrier, 5*time.Second)
+	def(&l.Stalled, 10*time.Minute)
 	def(&l.Drain, 10*time.Second)
 	def(&l.UnansweredGrace, 5*time.Second)
 	return l

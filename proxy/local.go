@@ -22,7 +22,7 @@ type LocalRequest struct {
 // Describe- and IncrementalAlterConfigs requests that names mirrors (resource type 64).
 type LocalHandler interface {
 	// Handle returns the response body that follows the response header. An error closes the
-	// client's connection. ctx ends with the connection.
+	// client's connection. ctx ends with the connection, or after Limits.LocalCall.
 	Handle(ctx context.Context, request LocalRequest) (body []byte, err error)
 }
 

@@ -151,10 +151,14 @@ func (s *Server) Run(ctx context.Context) error {
 	close(s.started)
 	ticker := time.NewTicker(bindRetryInterval)
 	defer ticker.Stop()
+	patrol := time.NewTicker(patrolInterval)
+	defer patrol.Stop()
 	for {
 		select {
 		case <-ticker.C:
 			s.topology.retry()
+		case now := <-patrol.C:
+			s.engine.patrol(s.cfg.Gate, now)
 		case <-ctx.Done():
 			s.Close()
 			return nil

@@ -114,6 +114,9 @@ func (s *Session) Abandon() (unanswered bool) { return s.queue.abandon() }
 // Unanswered says whether a produce waits for its answer.
 func (s *Session) Unanswered() bool { return s.queue.unanswered() }
 
+// HoldsUp says whether the barrier that runs waits for this connection.
+func (s *Session) HoldsUp() bool { return s.queue.waited() }
+
 // Die returns the tokens of produces whose answers never came. Both halves must have ended.
 func (s *Session) Die() []enforce.Token { return s.queue.die() }
 
