@@ -149,9 +149,9 @@ func (p *partition) handOver(w *wanted, ready stopped) error {
 	return nil
 }
 
-// finishTopic makes the partitions that are ready STOPPED, once all are. A topic that is added
-// again meanwhile keeps its configs, and its partitions do not wait for each other: some may
-// never have begun to stop.
+// finishTopic makes the partitions that are ready STOPPED, once all are. (The state refuses to
+// add the topic again before.) Where a partition alone was told to stop (WriteMirrorStates), its
+// topic keeps its configs, and it waits for no other.
 func (p *partition) finishTopic(topic *state.Topic, h *handOver) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

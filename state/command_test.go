@@ -342,3 +342,18 @@ func TestPendingSourceIDsAreLimited(t *testing.T) {
 		t.Errorf("forgetting one: %v", err)
 	}
 }
+
+// A topic of which one partition is STOPPED and another still STOPPING is not added again, so that none is handed over alone.
+func TestAddWaitsForEveryPartitionToStop(t *testing.T) {
+	m := prepare(t, removed)
+	add := AddTopic{Mirror: "m", Name: "t", ID: theID, Partitions: 2}
+	for i := range int32(2) {
+		p := PartitionID{theID, i}
+		do(t, m, MovePartition{Partition: p, To: Stopping, LastMirroredOffset: -1})
+		if err := m.Do(t.Context(), add); code(err) != CodeBeingRemoved {
+			t.Fatalf("with %d partitions STOPPED: %v", i, err)
+		}
+		do(t, m, MovePartition{Partition: p, To: Stopped, LastMirroredOffset: 7})
+	}
+	do(t, m, add)
+}
