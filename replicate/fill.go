@@ -36,7 +36,7 @@ func (p *partition) fill(w *wanted, target produce.Target, start produce.Start, 
 		return err
 	}
 	if position.LogStart < goal {
-		if err := p.tenure.engine.Trim(p.ctx, target, position.Leader.ID, goal); err != nil {
+		if err := p.tenure.engine.Trim(p.ctx, target, goal, p.notBefore); err != nil {
 			return err
 		}
 	}

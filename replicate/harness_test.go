@@ -29,7 +29,8 @@ type rig struct {
 	store               *ownedStore
 	live                *state.Live
 	settings            Settings
-	stop                func() // of the running replicator
+	ahead               atomic.Int64 // of the replicator's clock
+	stop                func()       // of the running replicator
 	replicator          *Replicator
 }
 
@@ -127,7 +128,8 @@ func (r *rig) start() {
 		level = zerolog.DebugLevel
 	}
 	replicator, err := New(Config{Store: r.store, Live: r.live, Clusters: r.clusters, Settings: r.settings,
-		Log: zerolog.New(zerolog.NewTestWriter(r.t)).Level(level)})
+		Clock: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
+		Log:   zerolog.New(zerolog.NewTestWriter(r.t)).Level(level)})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 	s := &session{
 		target: target, producerID: target.ProducerID(), stream: stream, live: live, queueBytes: p.tenure.cfg.Settings.QueueBytes,
 		nowMs:  func() int64 { return p.tenure.cfg.Clock().UnixMilli() },
-		failed: make(chan struct{}), next: start.NextOffset, lastEpoch: -1,
+		failed: make(chan struct{}), trim: newTrimming(start.LogStart, p.trimDueMs()), next: start.NextOffset, lastEpoch: -1,
 	}
 	if p.lastEpoch.offset == start.NextOffset {
 		s.lastEpoch = p.lastEpoch.epoch
@@ -146,6 +146,7 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 	fetching := fetcher.add(topic, p.id.Partition, s)
 	err = p.watch(w, stream, s)
 	fetcher.remove(fetching)
+	s.trim.group.Wait()
 	s.broken(produce.Faultf(produce.Stale, "%s: the session is over", target))
 	end, fault := p.closeStream(stream)
 	if end > start.NextOffset {
@@ -184,6 +185,10 @@ func (p *partition) watch(w *wanted, stream *produce.Stream, s *session) error {
 				return err
 			}
 			stream.Reserve(p.progress.ReservedOffset)
+		case <-s.trim.due:
+			if err := p.followLogStart(s, stream); err != nil {
+				return err
+			}
 		case <-s.failed:
 			return s.Fault()
 		case <-p.doubted:

@@ -32,6 +32,7 @@ type partition struct {
 	attempts  int                // tries in a row that went wrong
 	notBefore time.Time          // metadata must be newer: set by each trouble
 	window    reservation        // how far ahead to reserve
+	trimmedAt time.Time          // when records were last deleted behind the copy, or that was tried
 	lastEpoch epochAt            // source epoch of the last record copied
 	parked    func(*wanted) bool // nil, or: nothing to try until this says so
 }

@@ -20,6 +20,7 @@ type session struct {
 	queueBytes int
 	nowMs      func() int64
 	failed     chan struct{} // closed with the first fault
+	trim       *trimming
 
 	mu        sync.Mutex
 	next      int64 // source offset of the next record
@@ -55,12 +56,13 @@ func (s *session) position() (next int64, lastEpoch int32) {
 	return s.next, s.lastEpoch
 }
 
-func (s *session) deliver(records []byte, highWatermark int64, held *holding, coder *batch.Coder) {
+func (s *session) deliver(records []byte, logStart, highWatermark int64, held *holding, coder *batch.Coder) {
 	if s.Fault() != nil {
 		return
 	}
 	s.live.LastFetchMs.Store(s.nowMs())
 	s.live.SourceOffset.Store(highWatermark)
+	s.trim.begins(logStart, s.nowMs())
 	if end := s.live.DestinationOffset.Load(); end >= highWatermark {
 		s.live.LaggingSinceMs.Store(0)
 	} else if s.live.LaggingSinceMs.Load() == 0 {

@@ -3,14 +3,24 @@ package produce
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Trim deletes the records of a destination partition below an offset (DeleteRecords), which
-// its followers must hold already.
-func (e *Engine) Trim(ctx context.Context, target Target, leader int32, offset int64) error {
+// its followers must hold already. notBefore makes it ask for the leader again when that is not
+// known since.
+func (e *Engine) Trim(ctx context.Context, target Target, offset int64, notBefore time.Time) error {
+	topic, err := e.destinationTopic(ctx, target, notBefore)
+	if err != nil {
+		return err
+	}
+	leader, err := topic.Leader(target.Partition)
+	if err != nil {
+		return Because(Retry, err, "destination %s", target)
+	}
 	if !e.cfg.Lease() {
 		return Faultf(LostLease, "this process does not own the mirrors any more")
 	}
@@ -21,7 +31,7 @@ func (e *Engine) Trim(ctx context.Context, target Target, leader int32, offset i
 	t := kmsg.NewDeleteRecordsRequestTopic()
 	t.Topic, t.Partitions = target.Topic, append(t.Partitions, p)
 	request.Topics = append(request.Topics, t)
-	answer, err := request.RequestWith(ctx, e.cfg.Client.Broker(int(leader)))
+	answer, err := request.RequestWith(ctx, e.cfg.Client.Broker(int(leader.ID)))
 	if err != nil {
 		return Because(Retry, err, "delete the records of %s below offset %d", target, offset)
 	}
