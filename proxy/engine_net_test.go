@@ -350,31 +350,53 @@ func TestGarbageIsClosedAndTheBrokerNeverDialled(t *testing.T) {
 }
 
 func TestHeldFramesHaveABudget(t *testing.T) {
+	const requestBytes, heldBytes = 3 << 20, 3<<20 + 1000
 	broker := newScripted(t, echo(t))
 	server := startServer(t, mirroredStore(t).View, func(cfg *Config) {
-		cfg.Limits.RequestBytes = 3 << 20
-		cfg.Limits.HeldBytes = 3<<20 + 1000
-		cfg.Limits.Held = 500 * time.Millisecond
+		cfg.Limits.RequestBytes = requestBytes
+		cfg.Limits.HeldBytes = heldBytes
+		cfg.Limits.Held = time.Second
 	}, broker.broker(1))
-	frame := requestFrame(1, produceRequest(9, -1, 1<<20, named("orders", "other")...))
-	stuck := dialTo(t, server.Addr())
-	send(t, stuck, opaque(0, 0))
-	receive(t, stuck)
-	send(t, stuck, frame[:100])
-	eventually(t, "the budget to be taken", func() bool { return server.cfg.Metrics.heldBytes.Load() > 2<<20 })
+	held := server.cfg.Metrics.heldBytes.Load
+	frame := requestFrame(1, produceRequest(9, -1, 1<<20, named("orders", "other")...)) // 2 MiB
+	connect := func(bytes int) net.Conn {
+		conn := dialTo(t, server.Addr())
+		send(t, conn, opaque(0, 0))
+		receive(t, conn)
+		send(t, conn, frame[:bytes])
+		return conn
+	}
+	// Who only claims to send much takes nothing.
+	for range 20 {
+		connect(100)
+	}
+	whole := connect(len(frame))
+	if got := receive(t, whole); correlationOf(got) != 1 {
+		t.Errorf("answer %x", got[:8])
+	}
+	eventually(t, "nothing to be held for claims", func() bool { return held() == 0 })
+	// Frames that arrive in part are held: one within the budget, one beyond it, and a third waits for either.
+	stuck := connect(len(frame) * 3 / 4)
+	eventually(t, "a frame to be held", func() bool { return held() >= 2<<20 })
+	beyond := connect(len(frame) * 3 / 4)
+	eventually(t, "another one to be held", func() bool { return held() >= 4<<20 })
 	waiting := dialTo(t, server.Addr())
 	go func() {
 		if _, err := waiting.Write(frame); err != nil {
 			t.Error(err)
 		}
 	}()
-	expectEnd(t, stuck) // and with that the other has its turn
+	expectEnd(t, stuck) // for its time, and with that the third has its turn
 	if got := receive(t, waiting); correlationOf(got) != 1 {
 		t.Errorf("answer %x", got[:8])
 	}
-	eventually(t, "the budget to be given back", func() bool { return server.cfg.Metrics.heldBytes.Load() == 0 })
-	if closedBy(server, CauseHeldTimeout) != 1 {
-		t.Error("the stuck frame was not closed for its time")
+	if n := held(); n > heldBytes+requestBytes {
+		t.Errorf("%d bytes are held", n)
+	}
+	expectEnd(t, beyond)
+	eventually(t, "the budget to be given back", func() bool { return held() == 0 })
+	if n := closedBy(server, CauseHeldTimeout); n != 22 {
+		t.Errorf("%v frames were closed for their time", n)
 	}
 }
 

@@ -126,19 +126,23 @@ func (s *source) fill(ctx context.Context, need int, heldTime time.Duration) err
 	if s.window.len() >= need {
 		return nil
 	}
+	deadline := time.Time{}
 	if !s.window.fits(need) {
-		waiting, cancel := context.WithTimeout(ctx, heldTime)
-		err := s.window.hold(waiting, need)
-		cancel()
-		if err != nil {
-			return fmt.Errorf("hold a frame of %d bytes: %w", need, err)
-		}
-		if err := s.conn.SetReadDeadline(time.Now().Add(heldTime)); err != nil {
+		deadline = time.Now().Add(heldTime)
+		if err := s.conn.SetReadDeadline(deadline); err != nil {
 			return err
 		}
 		defer s.conn.SetReadDeadline(time.Time{})
 	}
 	for s.window.len() < need {
+		if !deadline.IsZero() && s.window.full() {
+			waiting, cancel := context.WithDeadline(ctx, deadline)
+			err := s.window.hold(waiting, need)
+			cancel()
+			if err != nil {
+				return fmt.Errorf("hold a frame of %d bytes: %w", need, err)
+			}
+		}
 		if err := s.read(need); err != nil {
 			return err
 		}
