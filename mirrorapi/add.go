@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"golang.org/x/sync/errgroup"
@@ -201,11 +202,26 @@ func (h *Handler) joinMirror(ctx context.Context, mirror *state.Mirror, addition
 	if len(pending(additions)) == 0 {
 		return
 	}
-	if err := h.gate.Barrier(ctx); err != nil {
+	if err := h.awaitProduces(ctx); err != nil {
 		for _, a := range pending(additions) {
 			a.err = fmt.Errorf("topic %s: wait for the produces under way: %w", a.name, err)
 		}
 	}
+}
+
+// barrierTimeout ends before a client gives up by itself (30 s by default), so that it learns why. It is longer than the
+// proxy leaves a client that holds the barrier up: what is waited for at its end is a broker.
+const barrierTimeout = 20 * time.Second
+
+func (h *Handler) awaitProduces(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, barrierTimeout)
+	defer cancel()
+	err := h.gate.Barrier(waiting)
+	if err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return failf(mirrormsg.RequestTimedOut, "a produce that was let through before has not been answered by its broker for %v; "+
+			"nothing was added, try again", barrierTimeout)
+	}
+	return err
 }
 
 // finish gives topics that were there before their configs, and confirms what came this far.

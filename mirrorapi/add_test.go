@@ -215,6 +215,22 @@ func TestAddIsRolledBackWhenTheBarrierFails(t *testing.T) {
 	}
 }
 
+func TestAddWaitsForTheBarrierForABoundedTime(t *testing.T) {
+	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
+	e.mirror("m1")
+	e.gate.hook = func() error {
+		if !e.gate.bounded {
+			t.Error("the barrier may take for ever")
+		}
+		return context.DeadlineExceeded
+	}
+	wantRefusal(t, &e.add("m1", "orders").Status, mirrormsg.RequestTimedOut, "topic orders: wait for the produces under way: "+
+		"a produce that was let through before has not been answered by its broker for 20s; nothing was added, try again")
+	if _, ok := e.store.View().Topic("orders"); ok {
+		t.Error("the topic was not rolled back")
+	}
+}
+
 func TestAddRefusesOpenTransactions(t *testing.T) {
 	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
 	e.mirror("m1")

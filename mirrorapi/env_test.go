@@ -41,12 +41,14 @@ type env struct {
 
 // fakeGate runs a hook in place of waiting.
 type fakeGate struct {
-	calls int
-	hook  func() error
+	calls   int
+	bounded bool // the last call had a deadline
+	hook    func() error
 }
 
-func (g *fakeGate) Barrier(context.Context) error {
+func (g *fakeGate) Barrier(ctx context.Context) error {
 	g.calls++
+	_, g.bounded = ctx.Deadline()
 	if g.hook != nil {
 		return g.hook()
 	}
