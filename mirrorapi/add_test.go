@@ -199,6 +199,82 @@ func TestAddLooksBehindTheBarrier(t *testing.T) {
 	}
 }
 
+// A leader that has just lost a partition knows nothing of the records that its successor has taken, and a client that was
+// not told asks it.
+func TestAddLooksAtTheLeaderOfNow(t *testing.T) {
+	e := newEnv(t, brokers(2), sourceTopics(map[string]int32{"orders": 1}))
+	e.mirror("m1")
+	if err := e.destination.CreateTopic("orders", 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	var former int32
+	e.destination.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		e.destination.KeepControl()
+		r := req.(*kmsg.ListOffsetsRequest)
+		if e.destination.CurrentNode() != former || r.ReplicaID != -2 { // what debugging clients may ask of any replica
+			return nil, nil, false
+		}
+		resp := r.ResponseKind().(*kmsg.ListOffsetsResponse)
+		p := kmsg.NewListOffsetsResponseTopicPartition()
+		p.Offset = 0
+		resp.Topics = []kmsg.ListOffsetsResponseTopic{{Topic: "orders", Partitions: []kmsg.ListOffsetsResponseTopicPartition{p}}}
+		return resp, nil, true
+	})
+	former = e.destination.LeaderFor("orders", 0)
+	slow, err := kgo.NewClient(kgo.SeedBrokers(e.destination.Bootstrap()...)) // keeps what it knows for as long as clients do
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	e.clusters.destination = slow
+	e.destination.ControlKey(int16(kmsg.DescribeProducers), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		resp := req.ResponseKind().(*kmsg.DescribeProducersResponse) // the last that the client hears from the former leader
+		e.destination.SleepControl(func() {
+			if err := e.destination.MoveTopicPartition("orders", 0, 1-former); err != nil {
+				t.Error(err)
+			}
+			e.produce(e.destination, "orders", 0, 1)
+		})
+		return resp, nil, true
+	})
+	wantRefusal(t, &e.add("m1", "orders").Status, mirrormsg.InvalidRequest, "already holds 1 records (partition 0: offsets 0 to 0)")
+}
+
+// A record that only the leader has is not below the high watermark, and may get there.
+func TestAddSeesWhatIsNotReplicated(t *testing.T) {
+	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
+	e.mirror("m1")
+	moved := false
+	e.destination.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		e.destination.KeepControl()
+		asked := req.(*kmsg.OffsetForLeaderEpochRequest).Topics[0].Partitions[0]
+		resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+		p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+		if p.LeaderEpoch, p.EndOffset = asked.LeaderEpoch, 7; asked.CurrentLeaderEpoch != asked.LeaderEpoch || asked.LeaderEpoch < 0 {
+			t.Errorf("asked %+v", asked)
+		}
+		if !moved { // the leader of the first answer is not the leader any more
+			moved, p.ErrorCode, p.EndOffset = true, kerr.FencedLeaderEpoch.Code, -1
+		}
+		resp.Topics = []kmsg.OffsetForLeaderEpochResponseTopic{{Topic: "orders", Partitions: []kmsg.OffsetForLeaderEpochResponseTopicPartition{p}}}
+		return resp, nil, true
+	})
+	wantRefusal(t, &e.add("m1", "orders").Status, mirrormsg.InvalidRequest, "already holds 7 records (partition 0: offsets 0 to 6)")
+}
+
+// What was looked at must be what becomes read-only.
+func TestAddRefusesATopicThatIsRecreatedMeanwhile(t *testing.T) {
+	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
+	e.mirror("m1")
+	e.gate.hook = func() error {
+		if err := e.destination.DeleteTopic("orders"); err != nil {
+			t.Error(err)
+		}
+		return e.destination.CreateTopic("orders", 1, nil)
+	}
+	wantRefusal(t, &e.add("m1", "orders").Status, mirrormsg.InconsistentTopicID, "deleted and created again meanwhile")
+}
+
 func TestAddIsRolledBackWhenTheBarrierFails(t *testing.T) {
 	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
 	e.mirror("m1")

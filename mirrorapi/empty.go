@@ -3,25 +3,14 @@ package mirrorapi
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafka-mirror-proxy/protocol/mirrormsg"
 )
 
 const (
-	earliestOffset int64 = -2
-	latestOffset   int64 = -1
-
-	// debuggingReplicaID makes ListOffsets answer with the log's end, which for a consumer would be the high watermark:
-	// a record that is not replicated yet counts too. (ListOffsetsRequest.DEBUGGING_REPLICA_ID)
-	debuggingReplicaID int32 = -2
-
 	emptyTimeout = 20 * time.Second
 	emptyPause   = 100 * time.Millisecond
 )
@@ -48,31 +37,78 @@ func (h *Handler) proveEmpty(ctx context.Context, additions []*addition) {
 func (h *Handler) proveNoRecords(ctx context.Context, additions []*addition) {
 	ctx, cancel := context.WithTimeout(ctx, emptyTimeout)
 	defer cancel()
-	client := h.clusters.Destination()
-	starts, err := listOffsets(ctx, client, additions, earliestOffset)
-	if err != nil {
-		failAll(additions, "look for records in it", err)
-		return
-	}
-	ends, err := listOffsets(ctx, client, additions, latestOffset)
+	logs, err := h.readLogs(ctx, additions)
 	if err != nil {
 		failAll(additions, "look for records in it", err)
 		return
 	}
 	for _, a := range additions {
-		a.err = describeRecords(a.name, starts[a.name], ends[a.name])
+		a.err = describeRecords(a.name, logs[a.name])
 	}
 }
 
+// readLogs asks the leaders until all have answered as leaders, at most until ctx ends.
+func (h *Handler) readLogs(ctx context.Context, additions []*addition) (map[string][]logBounds, error) {
+	for {
+		logs, err := h.readLogsOnce(ctx, additions)
+		if err == nil || isFinal(err) {
+			return logs, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(emptyPause):
+		}
+	}
+}
+
+// isFinal tells an answer that will not change from a leader that moved or cannot be reached at the moment.
+func isFinal(err error) bool {
+	var f *failure
+	var k *kerr.Error
+	return errors.As(err, &f) || errors.As(err, &k) && !k.Retriable
+}
+
+func (h *Handler) readLogsOnce(ctx context.Context, additions []*addition) (map[string][]logBounds, error) {
+	client := h.clusters.Destination()
+	names := namesOf(additions)
+	info, err := readMetadata(ctx, client, names)
+	if err != nil {
+		return nil, err
+	}
+	logs, led := make(map[string][]logBounds, len(additions)), map[int32][]leadership{}
+	for _, a := range additions {
+		topic := info.topics[a.name]
+		if err := topic.notReady(); err != nil {
+			return nil, err
+		}
+		if topic.id != a.destination.id {
+			return nil, failf(mirrormsg.InconsistentTopicID, "it was deleted and created again meanwhile")
+		}
+		logs[a.name] = make([]logBounds, topic.partitions)
+		for partition, leader := range topic.leaders {
+			led[leader] = append(led[leader], leadership{
+				topic: a.name, partition: int32(partition), epoch: topic.epochs[partition], bounds: &logs[a.name][partition],
+			})
+		}
+	}
+	for leader, partitions := range led {
+		if err := readBounds(ctx, client.Broker(int(leader)), partitions); err != nil {
+			return nil, err
+		}
+	}
+	return logs, nil
+}
+
 // describeRecords returns nil for an empty topic: every partition's log ends at offset 0.
-func describeRecords(name string, starts, ends []int64) error {
+func describeRecords(name string, logs []logBounds) error {
 	var records int64
 	first := -1
-	for partition, end := range ends {
-		if end == 0 {
+	for partition, log := range logs {
+		if log.end == 0 {
 			continue
 		}
-		held := end - starts[partition]
+		held := log.end - log.start
 		if first < 0 || records == 0 && held > 0 {
 			first = partition
 		}
@@ -85,65 +121,9 @@ func describeRecords(name string, starts, ends []int64) error {
 		return nil
 	case records == 0:
 		return failf(mirrormsg.InvalidRequest, "topic %s once held records (partition %d: the next offset is %d); %s",
-			name, first, ends[first], advice)
+			name, first, logs[first].end, advice)
 	default:
 		return failf(mirrormsg.InvalidRequest, "topic %s already holds %d records (partition %d: offsets %d to %d); %s",
-			name, records, first, starts[first], ends[first]-1, advice)
+			name, records, first, logs[first].start, logs[first].end-1, advice)
 	}
 }
-
-// listOffsets returns the offsets of all partitions by topic. Leaders that move are asked again until ctx ends.
-func listOffsets(ctx context.Context, client *kgo.Client, additions []*addition, timestamp int64) (map[string][]int64, error) {
-	for {
-		offsets, err := listOffsetsOnce(ctx, client, additions, timestamp)
-		if err == nil || !kerr.IsRetriable(err) {
-			return offsets, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(emptyPause):
-		}
-	}
-}
-
-func listOffsetsOnce(ctx context.Context, client *kgo.Client, additions []*addition, timestamp int64) (map[string][]int64, error) {
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = debuggingReplicaID
-	offsets := make(map[string][]int64, len(additions))
-	for _, a := range additions {
-		topic := kmsg.NewListOffsetsRequestTopic()
-		topic.Topic = a.name
-		for partition := range a.destination.partitions {
-			p := kmsg.NewListOffsetsRequestTopicPartition()
-			p.Partition, p.Timestamp = partition, timestamp
-			topic.Partitions = append(topic.Partitions, p)
-		}
-		req.Topics = append(req.Topics, topic)
-		offsets[a.name] = slices.Repeat([]int64{-1}, int(a.destination.partitions))
-	}
-	resp, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return nil, fmt.Errorf("list offsets: %w", err)
-	}
-	for i := range resp.Topics {
-		t := &resp.Topics[i]
-		for i := range t.Partitions {
-			p := &t.Partitions[i]
-			if err := brokerError(p.ErrorCode, nil); err != nil {
-				return nil, fmt.Errorf("list offsets of %s-%d: %w", t.Topic, p.Partition, err)
-			}
-			if list := offsets[t.Topic]; p.Partition >= 0 && int(p.Partition) < len(list) {
-				list[p.Partition] = p.Offset
-			}
-		}
-	}
-	for name, list := range offsets {
-		if missing := slices.Index(list, -1); missing >= 0 {
-			return nil, fmt.Errorf("list offsets of %s-%d: %w", name, missing, errNotAnswered)
-		}
-	}
-	return offsets, nil
-}
-
-var errNotAnswered = errors.New("the answer leaves it out")

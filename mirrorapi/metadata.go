@@ -24,6 +24,7 @@ type topicInfo struct {
 	partitions int32
 	internal   bool
 	leaders    []int32 // by partition, -1 for none
+	epochs     []int32 // of the leaders, by partition, -1 where the cluster does not tell
 	err        error   // why the cluster does not describe the topic
 }
 
@@ -61,7 +62,7 @@ func readMetadata(ctx context.Context, client *kgo.Client, names []string) (*clu
 		t := &resp.Topics[i]
 		topic := topicInfo{
 			name: text(t.Topic), id: t.TopicID, internal: t.IsInternal,
-			partitions: int32(len(t.Partitions)), leaders: make([]int32, len(t.Partitions)),
+			partitions: int32(len(t.Partitions)), leaders: make([]int32, len(t.Partitions)), epochs: make([]int32, len(t.Partitions)),
 			err: brokerError(t.ErrorCode, nil),
 		}
 		for i := range t.Partitions {
@@ -70,7 +71,7 @@ func readMetadata(ctx context.Context, client *kgo.Client, names []string) (*clu
 				return nil, fmt.Errorf("read metadata: topic %s has %d partitions, one of which is number %d",
 					topic.name, len(t.Partitions), p.Partition)
 			}
-			topic.leaders[p.Partition] = p.Leader
+			topic.leaders[p.Partition], topic.epochs[p.Partition] = p.Leader, p.LeaderEpoch
 		}
 		info.topics[topic.name] = topic
 	}
