@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,10 +21,9 @@ import (
 )
 
 const (
-	// garbageMemoryBytes is how much the proxy's memory may grow by garbage, whatever comes: its budget for requests held
-	// whole (256 MiB), as much again for a heap that the collector has not looked at yet, and as much for pages that the
-	// runtime has not given back yet. The half requests of halfBodies claim four times the budget and more.
-	garbageMemoryBytes = 3 * 256 << 20
+	// garbageMemoryBytes is how much the proxy's memory may grow by garbage, whatever comes: that of its windows, and of
+	// what has arrived of requests to be held whole.
+	garbageMemoryBytes = 256 << 20
 	// idleConnections is how many connections send nothing.
 	idleConnections = 10_000
 	// idleBytes is how much memory one of them may cost.
@@ -261,8 +261,8 @@ func (g *garbage) halfFrames(t *testing.T) {
 	}
 }
 
-// halfBodies name large requests that the proxy would have to hold whole, and fall silent. Clients whose requests need not
-// be held do not notice; those that need the same budget wait for it.
+// halfBodies name large requests that the proxy would have to hold whole, and fall silent. They must not keep others from
+// requests that it must hold whole too.
 func (g *garbage) halfBodies(t *testing.T) {
 	const claimed = 60 << 20
 	memory := residentBytes(t, g.PID())
@@ -270,21 +270,51 @@ func (g *garbage) halfBodies(t *testing.T) {
 	for range 20 {
 		conn := dialRaw(t, g.Address())
 		conn.send(header(protocol.KeyFetch, 12, true, claimed))
-		conn.send(make([]byte, 100))
+		conn.send(make([]byte, 100<<10)) // more than a window
 		holding = append(holding, conn)
 	}
-	testenv.Eventually(t, callTimeout, "half requests to be read", func() error {
-		if g.Metric("kafka_mirror_proxy_held_bytes") == 0 {
-			return errors.New("none is held")
+	testenv.Eventually(t, callTimeout, "half requests to be held", func() error {
+		if held := g.Metric("kafka_mirror_proxy_held_bytes"); held < 20*100<<10 {
+			return fmt.Errorf("%v bytes are held", held)
 		}
 		return nil
 	})
+	if held := g.Metric("kafka_mirror_proxy_held_bytes"); held > 20<<20 {
+		t.Errorf("%v bytes are held for what 20 connections only claim to send", held)
+	}
 	if grown := residentBytes(t, g.PID()) - memory; grown > garbageMemoryBytes {
 		t.Errorf("memory grew by %d bytes for %d half requests", grown, len(holding))
 	}
 	g.witness.AwaitRounds("beside half requests", 10)
+	g.produceHeldWhole(t)
 	for _, conn := range holding {
 		conn.Close()
+	}
+}
+
+// produceHeldWhole sends a request that the proxy must hold whole: of two topics, and larger than a window.
+func (g *garbage) produceHeldWhole(t *testing.T) {
+	t.Helper()
+	client := newClient(t, g.Bootstrap())
+	defer client.Close()
+	var aims []topicAim
+	for range 2 {
+		topic := uniqueName("ordinary")
+		createOrdinary(t, g.proxy, topic, []int32{1, 2, 3})
+		aims = append(aims, aimAt(t, client, topic))
+	}
+	request := produceRequest(-1, aims...)
+	for i := range request.Topics {
+		request.Topics[i].Partitions[0].Records = batchOf(strings.Repeat("large ", 30_000))
+	}
+	answer, err := client.Broker(1).Request(within(t), request)
+	if err != nil {
+		t.Fatalf("a large request to two topics: %v", err)
+	}
+	for _, topic := range answer.(*kmsg.ProduceResponse).Topics {
+		if code := topic.Partitions[0].ErrorCode; code != 0 {
+			t.Errorf("a large request to two topics: error code %d", code)
+		}
 	}
 }
 
