@@ -28,8 +28,8 @@ const shortWait = 10 * time.Millisecond
 // fetchSink takes what was fetched for a partition. Its methods are called on the fetcher's
 // goroutine and must not block.
 type fetchSink interface {
-	// wants is what to fetch next; ok is false while there is no room.
-	wants() (offset int64, lastEpoch int32, ok bool)
+	// wants is what to fetch next, and the leader epoch of the record before it; ok is false while there is no room.
+	wants() (offset int64, epoch int32, ok bool)
 	// deliver brings batches (whole ones, the last may be cut), and where the source's log begins and
 	// ends; logStart is -1 where the broker does not tell. held is given back by whoever
 	// keeps parts of records beyond the call; coder may be used during the call.
@@ -151,7 +151,7 @@ func (f *fetcher) request() (*kmsg.FetchRequest, []*fetchPartition) {
 	var asked []*fetchPartition
 	topics := map[string]int{}
 	for _, p := range f.order {
-		offset, lastEpoch, ok := p.sink.wants()
+		offset, epoch, ok := p.sink.wants()
 		if !ok {
 			r.MaxWaitMillis = int32(shortWait.Milliseconds())
 			continue
@@ -165,7 +165,7 @@ func (f *fetcher) request() (*kmsg.FetchRequest, []*fetchPartition) {
 			r.Topics = append(r.Topics, t)
 		}
 		fp := kmsg.NewFetchRequestTopicPartition()
-		fp.Partition, fp.CurrentLeaderEpoch, fp.FetchOffset, fp.LastFetchedEpoch = p.key.partition, -1, offset, lastEpoch
+		fp.Partition, fp.CurrentLeaderEpoch, fp.FetchOffset, fp.LastFetchedEpoch = p.key.partition, -1, offset, epoch
 		fp.PartitionMaxBytes = settings.FetchPartitionBytes
 		r.Topics[at].Partitions = append(r.Topics[at].Partitions, fp)
 		asked = append(asked, p)

@@ -16,7 +16,7 @@ func (p *partition) fill(w *wanted, target produce.Target, start produce.Start, 
 	goal = max(goal, start.EndOffset) // below, when all filler was written already
 	progress := p.progress
 	progress.FillToOffset, progress.ReservedOffset, progress.ReservedBy = goal, max(goal, progress.ReservedOffset), p.tenure.generation
-	progress.CopiedOffset = start.EndOffset
+	progress.CopiedOffset, progress.Epochs = start.EndOffset, nil
 	commands := []state.Command{state.SetProgress{Partition: p.id, Progress: progress}}
 	if w.have.Status == state.Failed {
 		commands = append(commands, state.MovePartition{Partition: p.id, To: state.Preparing, LastMirroredOffset: -1})

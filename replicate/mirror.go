@@ -1,6 +1,7 @@
 package replicate
 
 import (
+	"slices"
 	"time"
 
 	"kafka-mirror-proxy/replicate/connect"
@@ -43,15 +44,16 @@ func (r *reservation) next(now time.Time, end, sourceEnd int64) (reserved int64)
 // enough says that what is reserved lasts a while yet.
 func (r *reservation) enough(end, reserved int64) bool { return r.size > 0 && reserved-end >= r.size/2 }
 
-// reserve is the progress that reserves offsets from end on; nil when enough are reserved.
-func (p *partition) reserve(end, sourceEnd int64) *state.SetProgress {
+// reserve is the progress that reserves offsets from end on; nil when enough are reserved. epochs
+// are those of the records below end.
+func (p *partition) reserve(end, sourceEnd int64, epochs []state.EpochRun) *state.SetProgress {
 	progress := p.progress
 	if progress.ReservedBy == p.tenure.generation && p.window.enough(end, progress.ReservedOffset) {
 		return nil
 	}
 	progress.ReservedOffset = max(progress.ReservedOffset, p.window.next(p.tenure.cfg.Clock(), end, sourceEnd))
 	progress.ReservedBy = p.tenure.generation
-	progress.CopiedOffset = end
+	progress.CopiedOffset, progress.Epochs = end, epochs
 	if progress.UncleanOffset <= end {
 		progress.UncleanOffset = -1 // the log has passed it
 	}
@@ -80,9 +82,10 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 	if start.FillFrom >= 0 || p.progress.FillToOffset >= 0 {
 		return p.fill(w, target, start, log.LogStart)
 	}
+	p.progress.Epochs = resumedEpochs(&p.progress, start.EndOffset, start.LastEpoch)
 	p.progress.CopiedOffset = start.EndOffset
 	commands := enterMirroring(p.id, w.have.Status)
-	if set := p.reserve(start.EndOffset, log.HighWatermark); set != nil && follow {
+	if set := p.reserve(start.EndOffset, log.HighWatermark, p.progress.Epochs); set != nil && follow {
 		commands = append(commands, *set)
 	}
 	if len(commands) > 0 {
@@ -138,10 +141,7 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 	s := &session{
 		target: target, producerID: target.ProducerID(), stream: stream, live: live, queueBytes: p.tenure.cfg.Settings.QueueBytes,
 		nowMs:  func() int64 { return p.tenure.cfg.Clock().UnixMilli() },
-		failed: make(chan struct{}), trim: newTrimming(start.LogStart, p.trimDueMs()), next: start.NextOffset, lastEpoch: -1,
-	}
-	if p.lastEpoch.offset == start.NextOffset {
-		s.lastEpoch = p.lastEpoch.epoch
+		failed: make(chan struct{}), trim: newTrimming(start.LogStart, p.trimDueMs()), next: start.NextOffset, epochs: slices.Clone(p.progress.Epochs),
 	}
 	fetching := fetcher.add(topic, p.id.Partition, s)
 	err = p.watch(w, stream, s)
@@ -152,10 +152,7 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 	if end > start.NextOffset {
 		p.attempts = 0
 	}
-	p.lastEpoch = epochAt{-1, -1}
-	if next, epoch := s.position(); next == end {
-		p.lastEpoch = epochAt{end, epoch}
-	}
+	p.progress.Epochs = s.epochsBelow(end)
 	if err == nil && fault != nil && p.ctx.Err() == nil {
 		err = fault // while closing
 	}
@@ -177,7 +174,7 @@ func (p *partition) watch(w *wanted, stream *produce.Stream, s *session) error {
 			if !waiting && p.window.enough(end, reserved) {
 				continue
 			}
-			set := p.reserve(end, s.live.SourceOffset.Load())
+			set := p.reserve(end, s.live.SourceOffset.Load(), s.epochsBelow(end))
 			if set == nil {
 				continue
 			}

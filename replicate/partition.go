@@ -33,7 +33,6 @@ type partition struct {
 	notBefore time.Time          // metadata must be newer: set by each trouble
 	window    reservation        // how far ahead to reserve
 	trimmedAt time.Time          // when records were last deleted behind the copy, or that was tried
-	lastEpoch epochAt            // source epoch of the last record copied
 	parked    func(*wanted) bool // nil, or: nothing to try until this says so
 }
 
@@ -45,13 +44,8 @@ type wanted struct {
 	revision int64 // of the mirror
 }
 
-type epochAt struct {
-	offset int64
-	epoch  int32
-}
-
 func newPartition(t *tenure, id state.PartitionID) *partition {
-	p := &partition{tenure: t, id: id, wake: make(chan struct{}, 1), doubted: make(chan struct{}, 1), done: make(chan struct{}), lastEpoch: epochAt{-1, -1}}
+	p := &partition{tenure: t, id: id, wake: make(chan struct{}, 1), doubted: make(chan struct{}, 1), done: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(t.ctx)
 	return p
 }

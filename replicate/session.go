@@ -22,16 +22,16 @@ type session struct {
 	failed     chan struct{} // closed with the first fault
 	trim       *trimming
 
-	mu        sync.Mutex
-	next      int64 // source offset of the next record
-	lastEpoch int32 // source leader epoch of the record before it, -1 unknown
-	fault     *produce.Fault
+	mu     sync.Mutex
+	next   int64            // source offset of the next record
+	epochs []state.EpochRun // source leader epochs of the records before it
+	fault  *produce.Fault
 }
 
-func (s *session) wants() (offset int64, lastEpoch int32, ok bool) {
+func (s *session) wants() (offset int64, epoch int32, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.next, s.lastEpoch, s.fault == nil && s.stream.QueuedBytes() < s.queueBytes
+	return s.next, lastEpoch(s.epochs), s.fault == nil && s.stream.QueuedBytes() < s.queueBytes
 }
 
 func (s *session) broken(fault *produce.Fault) {
@@ -49,11 +49,11 @@ func (s *session) Fault() *produce.Fault {
 	return s.fault
 }
 
-// position is the next source offset and the epoch of the record before it.
-func (s *session) position() (next int64, lastEpoch int32) {
+// epochsBelow are the source leader epochs of the records below an offset.
+func (s *session) epochsBelow(end int64) []state.EpochRun {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.next, s.lastEpoch
+	return epochsBelow(s.epochs, end)
 }
 
 func (s *session) deliver(records []byte, logStart, highWatermark int64, held *holding, coder *batch.Coder) {
@@ -163,5 +163,6 @@ func (s *session) pushReencoded(b batch.Batch, budget *Budget, coder *batch.Code
 func (s *session) advance(next int64, epoch int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next, s.lastEpoch = next, epoch
+	s.epochs = appendEpoch(s.epochs, s.next, epoch)
+	s.next = next
 }

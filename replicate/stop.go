@@ -44,7 +44,9 @@ func (p *partition) stop(w *wanted) error {
 		if ready.lastMirroredOffset < 0 {
 			ready.note = strings.TrimPrefix(ready.note+"; ", "; ") + fmt.Sprintf("%s ends at offset %d with what the mirror did not write, and where its own records end is not known", target, position.EndOffset)
 		}
-		p.progress.CopiedOffset = ready.lastMirroredOffset
+		if ready.lastMirroredOffset != p.progress.CopiedOffset {
+			p.progress.CopiedOffset, p.progress.Epochs = ready.lastMirroredOffset, nil
+		}
 	}
 	return p.handOver(w, ready)
 }

@@ -77,7 +77,7 @@ func (p *partition) followLogStart(s *session, stream *produce.Stream) error {
 	}
 	p.trimmedAt = now
 	progress := p.progress
-	progress.CopiedOffset = end
+	progress.CopiedOffset, progress.Epochs = end, s.epochsBelow(end)
 	if err := p.do("record how far the copy has come", state.SetProgress{Partition: p.id, Progress: progress}); err != nil {
 		return err
 	}

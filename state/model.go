@@ -130,7 +130,8 @@ type Progress struct {
 	// CopiedOffset: the destination is known to hold the source's records (or filler) up to here, as of the last time that
 	// this was noted; -1 when nothing was.
 	CopiedOffset int64
-	// Epochs are the source's leader epochs by start offset, lowest first.
+	// Epochs are the source's leader epochs of the records below CopiedOffset, by start offset, lowest first. Where they
+	// do not reach, the epochs are not known.
 	Epochs []EpochRun
 }
 

@@ -38,6 +38,8 @@ type Start struct {
 	NextOffset int64
 	// FillFrom: offsets from here to NextOffset are filler still to be written; -1 for none.
 	FillFrom int64
+	// LastEpoch is the source leader epoch of the record before EndOffset, where it was compared; -1 unknown.
+	LastEpoch int32
 }
 
 // Align is the start algorithm of design.md section 6.1: it decides whether the mirror may
@@ -48,7 +50,7 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 	if err != nil {
 		return Start{}, err
 	}
-	start := Start{Position: p, NextOffset: p.EndOffset, FillFrom: -1}
+	start := Start{Position: p, NextOffset: p.EndOffset, FillFrom: -1, LastEpoch: -1}
 	if fault := checkOwnEnd(target, &p, expect); fault != nil {
 		return Start{}, fault
 	}
@@ -74,7 +76,8 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 		}
 		return start, nil
 	}
-	return start, e.compareTail(ctx, target, &p, source)
+	start.LastEpoch, err = e.compareTail(ctx, target, &p, source)
+	return start, err
 }
 
 // checkOwnEnd tells from the broker's producer state whether somebody else wrote.
@@ -95,37 +98,54 @@ func checkOwnEnd(target Target, p *Position, expect Expectation) *Fault {
 
 // compareTail reads the last batch of the destination: its header must say that the mirror
 // wrote it where it stands, and its records must be the source's, as far as the source still
-// has them (a source that lost its tail and went on holds others).
-func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, source SourceLog) error {
+// has them (a source that lost its tail and went on holds others). It returns the source leader
+// epoch of the last one, -1 when that does not show.
+func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, source SourceLog) (int32, error) {
 	last, err := e.batchAt(ctx, target, p, p.EndOffset-1)
 	if err != nil {
-		return Because(Retry, err, "read the last batch of %s", target)
+		return -1, Because(Retry, err, "read the last batch of %s", target)
 	}
 	if last == nil {
-		return Faultf(Retry, "read the last batch of %s: nothing at offset %d", target, p.EndOffset-1)
+		return -1, Faultf(Retry, "read the last batch of %s: nothing at offset %d", target, p.EndOffset-1)
 	}
 	switch base := last.BaseOffset(); {
 	case last.ProducerID() != target.ProducerID() || last.ProducerEpoch() != 0 || last.Control():
-		return Faultf(Quarantined, "the batch of offsets %d to %d of %s was not written by the mirror. Compare with the source, then recreate the topic or remove it from the mirror",
+		return -1, Faultf(Quarantined, "the batch of offsets %d to %d of %s was not written by the mirror. Compare with the source, then recreate the topic or remove it from the mirror",
 			base, last.LastOffset(), target)
 	case last.BaseSequence() != SequenceOf(base):
-		return Faultf(Quarantined, "the batch at offset %d of %s belongs to source offset %d (modulo 2^31): something other than the mirror wrote to the topic. Compare with the source, then recreate the topic or remove it from the mirror",
+		return -1, Faultf(Quarantined, "the batch at offset %d of %s belongs to source offset %d (modulo 2^31): something other than the mirror wrote to the topic. Compare with the source, then recreate the topic or remove it from the mirror",
 			base, target, last.BaseSequence())
 	case last.LastOffset() < source.LogStart:
-		return nil // the source has deleted them
+		return -1, nil // the source has deleted them
 	}
 	from := max(last.BaseOffset(), source.LogStart)
 	ours, err := source.Batches(ctx, from)
 	if err != nil {
-		return Because(Retry, err, "read the source of %s at offset %d", target, from)
+		return -1, Because(Retry, err, "read the source of %s at offset %d", target, from)
 	}
 	if different, err := firstDifference(last, ours, from); err != nil {
-		return Because(Retry, err, "compare %s with its source", target)
+		return -1, Because(Retry, err, "compare %s with its source", target)
 	} else if different >= 0 {
-		return Faultf(Quarantined, "%s has diverged: the record at offset %d is not the source's; the destination holds %d records from there on",
+		return -1, Faultf(Quarantined, "%s has diverged: the record at offset %d is not the source's; the destination holds %d records from there on",
 			target, different, p.EndOffset-different)
 	}
-	return nil
+	return epochAt(ours, p.EndOffset-1), nil
+}
+
+// epochAt is the leader epoch of the batch that holds an offset, -1 when it is not among these.
+func epochAt(batches []byte, offset int64) int32 {
+	epoch := int32(-1)
+	_, err := batch.Each(batches, func(b batch.Batch) error {
+		if b.Magic() == 2 && b.BaseOffset() <= offset && offset <= b.LastOffset() {
+			epoch = b.LeaderEpoch()
+			return errEnough
+		}
+		return nil
+	})
+	if ignoreEnough(err) != nil {
+		return -1
+	}
+	return epoch
 }
 
 // batchAt reads the batch that holds an offset, or the last one before it; nil when there is none.
