@@ -216,11 +216,16 @@ func (s *source) log(ctx context.Context, topic *state.Topic, partition int32, n
 	if err != nil {
 		return produce.SourceLog{}, found, -1, produce.Because(produce.Retry, err, "source partition %s-%d", topic.Name, partition)
 	}
-	log := produce.SourceLog{Batches: func(ctx context.Context, offset int64) ([]byte, error) {
-		return cluster.FetchBatches(ctx, leader.ID, found, partition, offset)
-	}}
+	log := produce.SourceLog{
+		Batches: func(ctx context.Context, offset int64) ([]byte, error) {
+			return cluster.FetchBatches(ctx, leader.ID, found, partition, offset)
+		},
+		Ask: func(ctx context.Context) (int64, error) {
+			return cluster.ListOffset(ctx, leader.ID, topic.Name, partition, connect.LatestOffset)
+		},
+	}
 	if log.LogStart, err = cluster.ListOffset(ctx, leader.ID, topic.Name, partition, connect.EarliestOffset); err == nil {
-		log.HighWatermark, err = cluster.ListOffset(ctx, leader.ID, topic.Name, partition, connect.LatestOffset)
+		log.HighWatermark, err = log.Ask(ctx)
 	}
 	if err != nil {
 		fault := produce.Because(produce.Retry, err, "read where the source partition %s-%d begins and ends", topic.Name, partition)

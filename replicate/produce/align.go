@@ -15,6 +15,8 @@ type SourceLog struct {
 	LogStart int64
 	// HighWatermark: the source holds records up to here, in open transactions too.
 	HighWatermark int64
+	// Ask reads the high watermark again.
+	Ask func(ctx context.Context) (int64, error)
 	// Batches reads a few batches from an offset on, as batch.Each walks them.
 	Batches func(ctx context.Context, offset int64) ([]byte, error)
 }
@@ -53,6 +55,12 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 	start := Start{Position: p, NextOffset: p.EndOffset, FillFrom: -1, LastEpoch: -1}
 	if fault := checkOwnEnd(target, &p, expect); fault != nil {
 		return Start{}, fault
+	}
+	if p.EndOffset > source.HighWatermark {
+		// An owner beside us may have copied what has come since the source was asked.
+		if source.HighWatermark, err = source.Ask(ctx); err != nil {
+			return Start{}, Because(Retry, err, "read where the source of %s ends", target)
+		}
 	}
 	if end := p.EndOffset; end > source.HighWatermark {
 		return Start{}, Faultf(Quarantined, "%s has diverged: the destination holds %d records from offset %d on that the source does not have (it ends at %d)",

@@ -28,6 +28,7 @@ func TestAlign(t *testing.T) {
 		state  *ProducerState
 		start  int64 // of the source's log
 		end    int64
+		moved  int64 // where the source ends when it is asked again, if above 0
 		source []byte
 		expect Expectation
 		want   want
@@ -52,6 +53,7 @@ func TestAlign(t *testing.T) {
 		{name: "fenced", put: own, state: &ProducerState{Epoch: 1, LastSequence: -1}, end: 150, expect: none, want: want{verdict: Quarantined, texts: []string{"marker", "log end 100"}}},
 		{name: "destination ahead", put: own, state: inSequence(100), end: 60, source: source(0, 60, "v"), expect: none,
 			want: want{verdict: Quarantined, texts: []string{"holds 40 records from offset 60", "ends at 60"}}},
+		{name: "destination ahead of what the source said", put: own, state: inSequence(100), end: 60, moved: 150, source: source(0, 150, "v"), expect: none, want: want{next: 100, fillFrom: -1}},
 		{name: "gap", put: own, state: inSequence(100), start: 120, end: 150, expect: none, want: want{verdict: Refused, texts: []string{"ends at offset 100", "begins at 120"}}},
 		{name: "source deleted all that is compared", put: own, state: inSequence(100), start: 100, end: 150, expect: none, want: want{next: 100, fillFrom: -1}},
 		{name: "source rewrote the tail", put: own, state: inSequence(100), end: 150, source: append(source(0, 90, "v"), source(90, 60, "w")...), expect: none,
@@ -73,7 +75,7 @@ func TestAlign(t *testing.T) {
 				test.put(r)
 			}
 			r.state = test.state
-			log := SourceLog{LogStart: test.start, HighWatermark: test.end, Batches: func(_ context.Context, offset int64) ([]byte, error) {
+			log := SourceLog{LogStart: test.start, HighWatermark: test.end, Ask: func(context.Context) (int64, error) { return max(test.end, test.moved), nil }, Batches: func(_ context.Context, offset int64) ([]byte, error) {
 				return from(test.source, offset), nil
 			}}
 			start, err := r.engine.Align(context.Background(), r.target, log, test.expect, time.Time{})
