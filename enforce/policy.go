@@ -124,6 +124,9 @@ func (p *Policy) OwnedConfig(key string) bool { return ownedConfig(key) }
 // StateTopic says whether name is the state topic's.
 func (p *Policy) StateTopic(name []byte) bool { return string(name) == StateTopic }
 
+// StateTransaction says whether id is the transactional id of whoever owns the mirrors.
+func (p *Policy) StateTransaction(id []byte) bool { return string(id) == state.OwnerTransactionalID }
+
 // StateTopicID says whether id is the state topic's.
 func (p *Policy) StateTopicID(id [16]byte) bool {
 	v := p.views()

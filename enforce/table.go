@@ -31,8 +31,12 @@ const (
 	createTopics        = 19
 	deleteTopics        = 20
 	deleteRecords       = 21
+	initProducerID      = 22
 	addPartitionsToTxn  = 24
+	addOffsetsToTxn     = 25
+	endTxn              = 26
 	writeTxnMarkers     = 27
+	txnOffsetCommit     = 28
 	describeConfigs     = 32
 	alterConfigs        = 33
 	createPartitions    = 37
@@ -58,6 +62,8 @@ func ActionFor(key, version int16) Action {
 		return Peek // read-only topics are refused
 	case addPartitionsToTxn, writeTxnMarkers:
 		return Peek // even an empty aborted transaction writes a marker and shifts the log
+	case initProducerID, addOffsetsToTxn, endTxn, txnOffsetCommit:
+		return Peek // the transactional id of the mirrors' owner: with it a client would take the mirrors over
 	case fetch, shareFetch:
 		return Split // our state topic is not for reading; broker addresses in the answers are edited
 	case createTopics, deleteTopics, deleteRecords, createPartitions, alterConfigs, incrementalAlter, describeConfigs:

@@ -7,23 +7,24 @@ import (
 
 // Kafka error codes that the proxy gives or looks at (org.apache.kafka.common.protocol.Errors).
 const (
-	CodeUnknownServerError        int16 = -1
-	CodeNone                      int16 = 0
-	CodeUnknownTopicOrPartition   int16 = 3
-	CodeNotLeaderOrFollower       int16 = 6
-	CodeCoordinatorLoadInProgress int16 = 14
-	CodeCoordinatorNotAvailable   int16 = 15
-	CodeNotCoordinator            int16 = 16
-	CodeTopicAuthorizationFailed  int16 = 29
-	CodeClusterAuthorization      int16 = 31
-	CodeUnsupportedVersion        int16 = 35
-	CodeInvalidConfig             int16 = 40
-	CodeInvalidRequest            int16 = 42
-	CodePolicyViolation           int16 = 44
-	CodeOperationNotAttempted     int16 = 55
-	CodeKafkaStorageError         int16 = 56
-	CodeUnknownTopicID            int16 = 100
-	CodeReadOnlyTopic             int16 = 134
+	CodeUnknownServerError                 int16 = -1
+	CodeNone                               int16 = 0
+	CodeUnknownTopicOrPartition            int16 = 3
+	CodeNotLeaderOrFollower                int16 = 6
+	CodeCoordinatorLoadInProgress          int16 = 14
+	CodeCoordinatorNotAvailable            int16 = 15
+	CodeNotCoordinator                     int16 = 16
+	CodeTopicAuthorizationFailed           int16 = 29
+	CodeClusterAuthorization               int16 = 31
+	CodeUnsupportedVersion                 int16 = 35
+	CodeInvalidConfig                      int16 = 40
+	CodeInvalidRequest                     int16 = 42
+	CodePolicyViolation                    int16 = 44
+	CodeTransactionalIDAuthorizationFailed int16 = 53
+	CodeOperationNotAttempted              int16 = 55
+	CodeKafkaStorageError                  int16 = 56
+	CodeUnknownTopicID                     int16 = 100
+	CodeReadOnlyTopic                      int16 = 134
 )
 
 // Texts that go to clients.

@@ -39,7 +39,12 @@ func FuzzRequest(f *testing.F) {
 		case KeyFindCoordinator:
 			PeekFindCoordinator(version, body)
 		case KeyAddPartitionsToTxn:
-			RefuseAddPartitions(version, body, refuseMirrored)
+			RefuseAddPartitions(version, body, refuseMirrored, isOurs)
+		case KeyInitProducerID, KeyAddOffsetsToTxn, KeyEndTxn, KeyTxnOffsetCommit:
+			PeekTransactionalID(key, version, body)
+			if answer, err := RefuseTransaction(key, version, body); err == nil {
+				reread(t, version, answer, kmsg.ResponseForKey(key).(message))
+			}
 		case KeyWriteTxnMarkers:
 			RefuseTxnMarkers(version, body, refuseMirrored)
 		default:

@@ -16,8 +16,12 @@ const (
 	KeyCreateTopics            int16 = 19
 	KeyDeleteTopics            int16 = 20
 	KeyDeleteRecords           int16 = 21
+	KeyInitProducerID          int16 = 22
 	KeyAddPartitionsToTxn      int16 = 24
+	KeyAddOffsetsToTxn         int16 = 25
+	KeyEndTxn                  int16 = 26
 	KeyWriteTxnMarkers         int16 = 27
+	KeyTxnOffsetCommit         int16 = 28
 	KeyDescribeConfigs         int16 = 32
 	KeyAlterConfigs            int16 = 33
 	KeySaslAuthenticate        int16 = 36
@@ -68,6 +72,14 @@ func lookup(key int16) (api, bool) {
 		return api{"DeleteTopics", 0, 6, 4}, true
 	case KeyDeleteRecords:
 		return api{"DeleteRecords", 0, 2, 2}, true
+	case KeyInitProducerID:
+		return api{"InitProducerId", 0, 5, 2}, true
+	case KeyAddOffsetsToTxn:
+		return api{"AddOffsetsToTxn", 0, 4, 3}, true
+	case KeyEndTxn:
+		return api{"EndTxn", 0, 5, 3}, true
+	case KeyTxnOffsetCommit:
+		return api{"TxnOffsetCommit", 0, 6, 3}, true
 	case KeyAddPartitionsToTxn:
 		return api{"AddPartitionsToTxn", 0, 5, 3}, true
 	case KeyWriteTxnMarkers:

@@ -22,8 +22,13 @@ type txnRow struct {
 	partition int32
 }
 
-func codeWanted(topic string) int16 {
-	if topic == "mirrored" {
+func isOurs(transactionalID []byte) bool { return string(transactionalID) == "ours" }
+
+func codeWanted(transactionalID, topic string) int16 {
+	switch {
+	case transactionalID == "ours":
+		return 53
+	case topic == "mirrored":
 		return 134
 	}
 	return 55
@@ -45,10 +50,18 @@ func TestRefuseAddPartitions(t *testing.T) {
 				}
 			}
 		}
+		if r.IntN(4) == 0 {
+			m.TransactionalID = "ours"
+		}
+		for i := range m.Transactions {
+			if r.IntN(4) == 0 {
+				m.Transactions[i].TransactionalID = "ours"
+			}
+		}
 		body := m.AppendTo(nil)
 		m = reread(t, version, body, kmsg.NewPtrAddPartitionsToTxnRequest())
 		var asked []txnRow
-		mirrored := false
+		mirrored := m.TransactionalID == "ours" && len(m.Topics) > 0
 		for _, topic := range m.Topics {
 			mirrored = mirrored || topic.Topic == "mirrored"
 			for _, p := range topic.Partitions {
@@ -57,13 +70,13 @@ func TestRefuseAddPartitions(t *testing.T) {
 		}
 		for _, txn := range m.Transactions {
 			for _, topic := range txn.Topics {
-				mirrored = mirrored || topic.Topic == "mirrored"
+				mirrored = mirrored || topic.Topic == "mirrored" || txn.TransactionalID == "ours"
 				for _, p := range topic.Partitions {
 					asked = append(asked, txnRow{txn.TransactionalID, topic.Topic, p})
 				}
 			}
 		}
-		answer, refused, err := RefuseAddPartitions(version, body, refuseMirrored)
+		answer, refused, err := RefuseAddPartitions(version, body, refuseMirrored, isOurs)
 		if err != nil || refused != mirrored || refused != (answer != nil) {
 			t.Fatalf("refused %v, mirrored %v, %v", refused, mirrored, err)
 		}
@@ -76,7 +89,7 @@ func TestRefuseAddPartitions(t *testing.T) {
 		for _, topic := range got.Topics {
 			for _, p := range topic.Partitions {
 				rows = append(rows, txnRow{"", topic.Topic, p.Partition})
-				if p.ErrorCode != codeWanted(topic.Topic) {
+				if p.ErrorCode != codeWanted(m.TransactionalID, topic.Topic) {
 					t.Fatalf("%s: %d", topic.Topic, p.ErrorCode)
 				}
 			}
@@ -85,7 +98,7 @@ func TestRefuseAddPartitions(t *testing.T) {
 			for _, topic := range txn.Topics {
 				for _, p := range topic.Partitions {
 					rows = append(rows, txnRow{txn.TransactionalID, topic.Topic, p.Partition})
-					if p.ErrorCode != codeWanted(topic.Topic) {
+					if p.ErrorCode != codeWanted(txn.TransactionalID, topic.Topic) {
 						t.Fatalf("%s: %d", topic.Topic, p.ErrorCode)
 					}
 				}
@@ -134,7 +147,7 @@ func TestRefuseTxnMarkers(t *testing.T) {
 			for _, topic := range marker.Topics {
 				for _, p := range topic.Partitions {
 					rows = append(rows, txnRow{string(rune(marker.ProducerID)), topic.Topic, p.Partition})
-					if p.ErrorCode != codeWanted(topic.Topic) {
+					if p.ErrorCode != codeWanted("", topic.Topic) {
 						t.Fatalf("%s: %d", topic.Topic, p.ErrorCode)
 					}
 				}
@@ -161,7 +174,10 @@ func sameRows(t *testing.T, got, want []txnRow) {
 
 func TestHostileTxnRequests(t *testing.T) {
 	for key, refuse := range map[int16]func(int16, []byte, RefuseTopic) ([]byte, bool, error){
-		KeyAddPartitionsToTxn: RefuseAddPartitions, KeyWriteTxnMarkers: RefuseTxnMarkers,
+		KeyAddPartitionsToTxn: func(version int16, body []byte, refuse RefuseTopic) ([]byte, bool, error) {
+			return RefuseAddPartitions(version, body, refuse, isOurs)
+		},
+		KeyWriteTxnMarkers: RefuseTxnMarkers,
 	} {
 		_, maxVersion, _ := Versions(key)
 		for _, version := range []int16{-1, maxVersion + 1} {

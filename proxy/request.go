@@ -126,9 +126,11 @@ func (s *Session) decide(action enforce.Action, r *request) Decision {
 	case protocol.KeyProduce:
 		return s.produce(r)
 	case protocol.KeyAddPartitionsToTxn:
-		return s.transaction(r, protocol.RefuseAddPartitions)
+		return s.transaction(r, s.refuseAddPartitions)
 	case protocol.KeyWriteTxnMarkers:
 		return s.transaction(r, protocol.RefuseTxnMarkers)
+	case protocol.KeyInitProducerID, protocol.KeyAddOffsetsToTxn, protocol.KeyEndTxn, protocol.KeyTxnOffsetCommit:
+		return s.transactionalID(r)
 	case protocol.KeyFetch:
 		return s.fetch(r)
 	case protocol.KeyShareFetch:

@@ -630,3 +630,44 @@ func BenchmarkRelay(b *testing.B) {
 		}
 	})
 }
+
+// With the transactional id of the mirrors' owner a client would fence it, or end its transactions.
+func TestNoClientHasTheOwnersTransactionalID(t *testing.T) {
+	frame := func(key, version int16, id string) []byte {
+		t.Helper()
+		request := kmsg.RequestForKey(key)
+		request.SetVersion(version)
+		switch request := request.(type) {
+		case *kmsg.InitProducerIDRequest:
+			request.TransactionalID = &id
+		case *kmsg.AddPartitionsToTxnRequest:
+			topic := kmsg.AddPartitionsToTxnRequestTopic{Topic: "other", Partitions: []int32{0}}
+			request.TransactionalID, request.Topics = id, append(request.Topics, topic)
+		case *kmsg.AddOffsetsToTxnRequest:
+			request.TransactionalID = id
+		case *kmsg.EndTxnRequest:
+			request.TransactionalID = id
+		case *kmsg.TxnOffsetCommitRequest:
+			request.TransactionalID = id
+		}
+		return requestFrame(7, request)
+	}
+	for _, test := range []struct{ key, from, to int16 }{{22, 0, 5}, {24, 0, 3}, {25, 0, 4}, {26, 0, 5}, {28, 0, 6}} {
+		for version := test.from; version <= test.to; version++ {
+			for id, ours := range map[string]bool{"__mirror_state-owner": true, "payments": false, "__mirror_state-owner2": false} {
+				p := newPump(t, newTestSession(t, mirroredStore(t).View), nil, whole)
+				p.requests(frame(test.key, version, id))
+				if p.close.Verb == Close || ours != (len(p.passed) == 0) {
+					t.Errorf("%s v%d of %s: %d bytes passed, closed by %v", protocol.KeyName(test.key), version, id, len(p.passed), p.close.Err)
+				}
+				p.answers(brokerAnswers(t, p.passed))
+				if answers := frames(t, p.given); len(answers) != 1 || correlationOf(answers[0]) != 7 {
+					t.Errorf("%s v%d of %s: answers %x", protocol.KeyName(test.key), version, id, answers)
+				}
+				if !barrierOpen(p.session) {
+					t.Errorf("%s v%d of %s: a token is held", protocol.KeyName(test.key), version, id)
+				}
+			}
+		}
+	}
+}

@@ -147,6 +147,35 @@ func (s *Session) transaction(r *request, refuse func(int16, []byte, protocol.Re
 	return Decision{Verb: Forward, N: r.total}
 }
 
+func (s *Session) refuseAddPartitions(version int16, body []byte, refuse protocol.RefuseTopic) ([]byte, bool, error) {
+	return protocol.RefuseAddPartitions(version, body, refuse, s.policy.StateTransaction)
+}
+
+// transactionalID passes a request about a transaction on when the transaction is not the mirrors' owner's.
+func (s *Session) transactionalID(r *request) Decision {
+	id, need, err := protocol.PeekTransactionalID(r.Key, r.Version, r.body())
+	if err == nil && sizeBytes+r.BodyOffset+need > r.total {
+		err = fmt.Errorf("%w: the transactional id ends beyond the request", protocol.ErrMalformed)
+	}
+	switch {
+	case err != nil:
+		return r.closing(CauseMalformed, err)
+	case need > 0:
+		return Decision{Verb: NeedMore, N: sizeBytes + r.BodyOffset + need}
+	case !s.policy.StateTransaction(id):
+		return s.forward(r, relay)
+	}
+	if d, ok := r.whole(s.limits.AdminBytes); !ok {
+		return d
+	}
+	body, err := protocol.RefuseTransaction(r.Key, r.Version, r.body())
+	if err != nil {
+		return r.closing(CauseMalformed, err)
+	}
+	s.metrics.refused(1)
+	return s.answer(r, body)
+}
+
 // probeCorrelation is the correlation id of our own requests on a client's connection. Answers
 // are told apart by their order; the id only makes a mix-up visible.
 const probeCorrelation int32 = -0x6d707278

@@ -114,7 +114,7 @@ func (k *Kafka) takeOver(ctx context.Context, t *tail, observed ownerState) (*ow
 		return nil, fmt.Errorf("take over: %w", err)
 	}
 	producer, err := kgo.NewClient(append(k.clientOpts(),
-		kgo.TransactionalID(ownerTransactionalID),
+		kgo.TransactionalID(OwnerTransactionalID),
 		kgo.TransactionTimeout(k.transactionTimeout),
 	)...)
 	if err != nil {

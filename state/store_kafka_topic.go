@@ -15,8 +15,8 @@ import (
 const (
 	// stateTopic is where the state is kept.
 	stateTopic = "__mirror_state"
-	// ownerTransactionalID is the one whose epoch decides who may write.
-	ownerTransactionalID = stateTopic + "-owner"
+	// OwnerTransactionalID is the one whose epoch decides who may write the state; no client may use it.
+	OwnerTransactionalID = stateTopic + "-owner"
 )
 
 // stateTopicInfo is what the destination says about __mirror_state.
@@ -60,18 +60,18 @@ func (k *Kafka) mayStartEmpty(ctx context.Context, client *kgo.Client) error {
 		k.cfg.Log.Warn().Msg("taking a " + stateTopic + " without content as empty, as configured")
 		return nil
 	}
-	described, err := kadm.NewClient(client).DescribeTransactions(ctx, ownerTransactionalID)
+	described, err := kadm.NewClient(client).DescribeTransactions(ctx, OwnerTransactionalID)
 	if err == nil {
-		err = described[ownerTransactionalID].Err
+		err = described[OwnerTransactionalID].Err
 	}
 	switch {
 	case errors.Is(err, kerr.TransactionalIDNotFound):
 		return nil
 	case err != nil:
-		return fmt.Errorf("find out whether the cluster ever had mirrors (describe transactional id %s): %w", ownerTransactionalID, err)
+		return fmt.Errorf("find out whether the cluster ever had mirrors (describe transactional id %s): %w", OwnerTransactionalID, err)
 	}
 	return fmt.Errorf("%s has no content, but this cluster had mirrors once (it knows transactional id %s): "+
-		"restore the topic, or accept that everything about the mirrors is lost", stateTopic, ownerTransactionalID)
+		"restore the topic, or accept that everything about the mirrors is lost", stateTopic, OwnerTransactionalID)
 }
 
 func (k *Kafka) createTopic(ctx context.Context, client *kgo.Client, brokers int) error {
