@@ -90,7 +90,7 @@ func assemble(cfg *config.Config, world World, log zerolog.Logger) (parts []part
 		Store: store, Live: live, Clusters: replicatorClusters{both, settings.Dial}, Log: log,
 		Settings: replicate.Settings{
 			BudgetBytes: cfg.ReplicationMemoryBytes, FetchBytes: cfg.FetchResponseMaxBytes, FetchPartitionBytes: cfg.FetchMaxBytes,
-			FetchWait: cfg.FetchMaxWait, Backoff: cfg.FetchBackoff,
+			FetchWait: cfg.FetchMaxWait, Backoff: cfg.FetchBackoff, Fetchers: cfg.Fetchers, MetadataRefresh: cfg.MetadataRefresh,
 		},
 	})
 	if err != nil {

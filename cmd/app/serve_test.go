@@ -122,7 +122,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	p := start(t, destination.Bootstrap())
+	p := start(t, destination.Bootstrap(), "--mirror.num.replica.fetchers=2")
 	p.ready()
 	for _, args := range [][]string{{"--create", "--mirror", "dr", "--mirror-config", properties}, {"--add", "--mirror", "dr", "--topic", "orders"}} {
 		if _, err := p.mirrors(args...); err != nil {
@@ -146,7 +146,8 @@ func TestServe(t *testing.T) {
 	for _, want := range []string{
 		`kafka_server_mirror_mirrorfetchermanager_maxlag\{clientid="MirrorReplica"\} 0`,
 		`kafka_server_mirror_mirrorfetchermanager_failedpartitionscount\{clientid="MirrorReplica"\} 0`,
-		`kafka_server_fetcherlagmetrics_consumerlag\{clientid="MirrorFetcherThread-[^"]*dr",partition="1",topic="orders"\} 0`,
+		`kafka_server_fetcherlagmetrics_consumerlag\{clientid="MirrorFetcherThread-0-0-dr",partition="\d",topic="orders"\} 0`,
+		`kafka_server_fetcherlagmetrics_consumerlag\{clientid="MirrorFetcherThread-1-0-dr",partition="\d",topic="orders"\} 0`,
 		`kafka_server_fetcherstats_bytespersec_total\{brokerhost="127.0.0.1",brokerport="\d+",clientid="MirrorFetcherThread-[^"]*dr"\} [1-9]`,
 		`kafka_server_mirror_mirrormetadatamanager_mirroringpartitionstate 2`,
 		`kafka_server_mirror_mirrormetadatamanager_failedpartitionstate 0`,
