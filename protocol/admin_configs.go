@@ -116,6 +116,14 @@ func allUpstream(verdicts []verdict) bool {
 	return true
 }
 
+func keysOf[C any](configs []C, key func(*C) string) []string {
+	keys := make([]string, len(configs))
+	for i := range configs {
+		keys[i] = key(&configs[i])
+	}
+	return keys
+}
+
 func isLocal(v verdict) bool    { return v.local }
 func isUpstream(v verdict) bool { return v.upstream() }
 
@@ -124,16 +132,11 @@ func splitIncrementalAlterConfigs(version int16, body []byte, p AdminPolicy) (Ad
 	if err := decodeCopy(version, body, request); err != nil {
 		return AdminSplit{}, err
 	}
-	var resources []resource
-	var verdicts []verdict
-	for _, r := range request.Resources {
-		var names []string
-		for _, c := range r.Configs {
-			names = append(names, c.Name)
-		}
-		about := resource{r.ResourceType, r.ResourceName}
-		resources = append(resources, about)
-		verdicts = append(verdicts, judgeIncrementalAlter(about, names, p))
+	resources, verdicts := make([]resource, len(request.Resources)), make([]verdict, len(request.Resources))
+	for i, r := range request.Resources {
+		keys := keysOf(r.Configs, func(c *kmsg.IncrementalAlterConfigsRequestResourceConfig) string { return c.Name })
+		resources[i] = resource{r.ResourceType, r.ResourceName}
+		verdicts[i] = judgeIncrementalAlter(resources[i], keys, p)
 	}
 	if allUpstream(verdicts) {
 		return AdminSplit{}, nil
@@ -174,16 +177,11 @@ func splitAlterConfigs(version int16, body []byte, p AdminPolicy) (AdminSplit, e
 	if err := decodeCopy(version, body, request); err != nil {
 		return AdminSplit{}, err
 	}
-	var resources []resource
-	var verdicts []verdict
-	for _, r := range request.Resources {
-		var names []string
-		for _, c := range r.Configs {
-			names = append(names, c.Name)
-		}
-		about := resource{r.ResourceType, r.ResourceName}
-		resources = append(resources, about)
-		verdicts = append(verdicts, judgeAlter(about, names, p))
+	resources, verdicts := make([]resource, len(request.Resources)), make([]verdict, len(request.Resources))
+	for i, r := range request.Resources {
+		keys := keysOf(r.Configs, func(c *kmsg.AlterConfigsRequestResourceConfig) string { return c.Name })
+		resources[i] = resource{r.ResourceType, r.ResourceName}
+		verdicts[i] = judgeAlter(resources[i], keys, p)
 	}
 	if allUpstream(verdicts) {
 		return AdminSplit{}, nil
@@ -192,11 +190,7 @@ func splitAlterConfigs(version int16, body []byte, p AdminPolicy) (AdminSplit, e
 	if request.Resources = part(request.Resources, verdicts, isUpstream); len(request.Resources) > 0 {
 		s.Upstream = encode(request, len(body))
 	}
-	s.Merge = func(upstreamBody, _ []byte) ([]byte, error) {
-		r := kmsg.NewPtrAlterConfigsResponse()
-		if err := decodeAnswer(version, upstreamBody, r); err != nil {
-			return nil, err
-		}
+	s.Merge = merge(version, kmsg.NewPtrAlterConfigsResponse, func(r *kmsg.AlterConfigsResponse) {
 		r.Resources = inRequestOrder(resources, verdicts, r.Resources,
 			func(row *kmsg.AlterConfigsResponseResource) resource {
 				return resource{row.ResourceType, row.ResourceName}
@@ -207,7 +201,6 @@ func splitAlterConfigs(version int16, body []byte, p AdminPolicy) (AdminSplit, e
 				row.ErrorCode, row.ErrorMessage = v.code, text(v.message)
 				return row
 			})
-		return encode(r, len(upstreamBody)), nil
-	}
+	})
 	return s, nil
 }

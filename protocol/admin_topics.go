@@ -65,43 +65,25 @@ func splitDeleteTopics(version int16, body []byte, p AdminPolicy) (AdminSplit, e
 		named := kmsg.DeleteTopicsRequestTopic{Topic: &takenNames[i].entry}
 		takenTopics = append(takenTopics, refusedEntry[kmsg.DeleteTopicsRequestTopic]{named, takenNames[i].verdict})
 	}
-	s.Merge = func(upstreamBody, _ []byte) ([]byte, error) {
-		r := kmsg.NewPtrDeleteTopicsResponse()
-		if err := decodeAnswer(version, upstreamBody, r); err != nil {
-			return nil, err
-		}
+	s.Merge = merge(version, kmsg.NewPtrDeleteTopicsResponse, func(r *kmsg.DeleteTopicsResponse) {
 		for _, t := range takenTopics {
 			row := kmsg.NewDeleteTopicsResponseTopic()
 			row.Topic, row.TopicID = t.entry.Topic, t.entry.TopicID
 			row.ErrorCode, row.ErrorMessage = t.code, text(t.message)
 			r.Topics = append(r.Topics, row)
 		}
-		return encode(r, len(upstreamBody)), nil
-	}
+	})
 	return s, nil
 }
 
 func splitDeleteRecords(version int16, body []byte, p AdminPolicy) (AdminSplit, error) {
 	request := kmsg.NewPtrDeleteRecordsRequest()
-	if err := decodeCopy(version, body, request); err != nil {
-		return AdminSplit{}, err
+	judge := func(t *kmsg.DeleteRecordsRequestTopic) verdict { return judgeShape(t.Topic, "records", p) }
+	s, taken, err := splitTopics(version, body, request, &request.Topics, judge)
+	if err != nil || len(taken) == 0 {
+		return s, err
 	}
-	left, taken := takeOut(request.Topics, func(t *kmsg.DeleteRecordsRequestTopic) verdict {
-		return judgeShape(t.Topic, "records", p)
-	})
-	if len(taken) == 0 {
-		return AdminSplit{}, nil
-	}
-	s := AdminSplit{UpstreamVersion: version}
-	if len(left) > 0 {
-		request.Topics = left
-		s.Upstream = encode(request, len(body))
-	}
-	s.Merge = func(upstreamBody, _ []byte) ([]byte, error) {
-		r := kmsg.NewPtrDeleteRecordsResponse()
-		if err := decodeAnswer(version, upstreamBody, r); err != nil {
-			return nil, err
-		}
+	s.Merge = merge(version, kmsg.NewPtrDeleteRecordsResponse, func(r *kmsg.DeleteRecordsResponse) {
 		for _, t := range taken {
 			rows := kmsg.NewDeleteRecordsResponseTopic()
 			rows.Topic = t.entry.Topic
@@ -112,38 +94,52 @@ func splitDeleteRecords(version int16, body []byte, p AdminPolicy) (AdminSplit, 
 			}
 			r.Topics = append(r.Topics, rows)
 		}
-		return encode(r, len(upstreamBody)), nil
-	}
+	})
 	return s, nil
 }
 
 func splitCreatePartitions(version int16, body []byte, p AdminPolicy) (AdminSplit, error) {
 	request := kmsg.NewPtrCreatePartitionsRequest()
-	if err := decodeCopy(version, body, request); err != nil {
-		return AdminSplit{}, err
+	judge := func(t *kmsg.CreatePartitionsRequestTopic) verdict { return judgeShape(t.Topic, "partitions", p) }
+	s, taken, err := splitTopics(version, body, request, &request.Topics, judge)
+	if err != nil || len(taken) == 0 {
+		return s, err
 	}
-	left, taken := takeOut(request.Topics, func(t *kmsg.CreatePartitionsRequestTopic) verdict {
-		return judgeShape(t.Topic, "partitions", p)
-	})
-	if len(taken) == 0 {
-		return AdminSplit{}, nil
-	}
-	s := AdminSplit{UpstreamVersion: version}
-	if len(left) > 0 {
-		request.Topics = left
-		s.Upstream = encode(request, len(body))
-	}
-	s.Merge = func(upstreamBody, _ []byte) ([]byte, error) {
-		r := kmsg.NewPtrCreatePartitionsResponse()
-		if err := decodeAnswer(version, upstreamBody, r); err != nil {
-			return nil, err
-		}
+	s.Merge = merge(version, kmsg.NewPtrCreatePartitionsResponse, func(r *kmsg.CreatePartitionsResponse) {
 		for _, t := range taken {
 			row := kmsg.NewCreatePartitionsResponseTopic()
 			row.Topic, row.ErrorCode, row.ErrorMessage = t.entry.Topic, t.code, text(t.message)
 			r.Topics = append(r.Topics, row)
 		}
+	})
+	return s, nil
+}
+
+// splitTopics takes out of a request what judge refuses of its topics. With nothing taken it returns the zero AdminSplit.
+func splitTopics[T any](version int16, body []byte, request message, topics *[]T, judge func(*T) verdict) (AdminSplit, []refusedEntry[T], error) {
+	if err := decodeCopy(version, body, request); err != nil {
+		return AdminSplit{}, nil, err
+	}
+	left, taken := takeOut(*topics, judge)
+	if len(taken) == 0 {
+		return AdminSplit{}, nil, nil
+	}
+	s := AdminSplit{UpstreamVersion: version}
+	if len(left) > 0 {
+		*topics = left
+		s.Upstream = encode(request, len(body))
+	}
+	return s, taken, nil
+}
+
+// merge returns an AdminSplit.Merge that adds to the broker's answer.
+func merge[R message](version int16, answer func() R, add func(R)) func(upstreamBody, _ []byte) ([]byte, error) {
+	return func(upstreamBody, _ []byte) ([]byte, error) {
+		r := answer()
+		if err := decodeAnswer(version, upstreamBody, r); err != nil {
+			return nil, err
+		}
+		add(r)
 		return encode(r, len(upstreamBody)), nil
 	}
-	return s, nil
 }
