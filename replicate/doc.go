@@ -3,7 +3,9 @@
 //	Replicator   while this process owns the mirrors: one runner per mirror partition of the view
 //	partition    the life of one: plan (pure) says what comes next, the runner does it
 //	session      one try at mirroring: align, fill, then fetch -> check -> stream until something ends it
-//	source       one source cluster of a mirror; its fetchers, one per broker, serve many partitions
+//	source       one source cluster of a mirror; its fetchers, one or more per broker, serve many partitions
+//	watch        a look at a mirror's topics on both clusters now and then: what copying does not notice
+//	trimming     deletes on the destination what the source has deleted
 //	Budget       bytes fetched and not yet written, for the whole process
 //	produce      the engine that writes to the destination
 //

@@ -38,6 +38,31 @@ func TestDestinationFollowsTheLogStart(t *testing.T) {
 	r.compare("trimmed", 1)
 }
 
+// So it is on real clusters, down to the last record; and the next owner goes on behind it.
+func TestDestinationFollowsTheLogStartReal(t *testing.T) {
+	r := realRig(t)
+	r.createTopic("followed", 1, nil)
+	r.produce("followed", 0, 0, 100, []byte("v"))
+	r.start()
+	id := r.add("followed", 1)
+	r.awaitStatus(id, 1, state.Mirroring)
+	r.awaitCaughtUp("followed", 1)
+	deleteRecords(t, r.source, "followed", 0, 50)
+	r.awaitStart("followed", 50)
+	r.stop()
+	r.store.generation.Add(1)
+	r.start()
+	deleteRecords(t, r.source, "followed", 0, 100)
+	r.awaitStart("followed", 100)
+	r.stop()
+	r.store.generation.Add(1)
+	r.start()
+	r.produce("followed", 0, 100, 10, []byte("v"))
+	r.awaitCaughtUp("followed", 1)
+	r.awaitStatus(id, 1, state.Mirroring)
+	r.compare("followed", 1)
+}
+
 // A destination that holds no record any more goes on where it ends, although the owner died without a word and the
 // broker does not remember the mirror's producer.
 func TestEverythingDeletedThenOwnerDies(t *testing.T) {
