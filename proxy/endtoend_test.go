@@ -215,9 +215,12 @@ func TestAcks0ToMirrorTopicReachesNoOne(t *testing.T) {
 		_ = client.ProduceSync(ctx, &kgo.Record{Topic: "orders", Value: []byte("no")}) // the client cannot know
 	}
 	eventually(t, "connections to be closed", func() bool { return closedBy(w.server, CauseRefusedAcks0) > 0 })
-	if err := client.ProduceSync(ctx, &kgo.Record{Topic: "other", Value: []byte("yes")}).FirstErr(); err != nil {
-		t.Error(err)
-	}
+	eventually(t, "a produce to be taken", func() bool { // the first ones may go to a connection that is being closed
+		if err := client.ProduceSync(ctx, &kgo.Record{Topic: "other", Value: []byte("yes")}).FirstErr(); err != nil {
+			t.Error(err)
+		}
+		return counterValue(w.server.cfg.Metrics.requests[0]) > 0
+	})
 	if err := barrier(w.server.gate, patience); err != nil {
 		t.Error(err)
 	}
@@ -234,8 +237,8 @@ func TestAcks0ToMirrorTopicReachesNoOne(t *testing.T) {
 			other += end.Offset
 		}
 	})
-	if other != 1 { // the barrier has seen the probe's answer, so the record is in
-		t.Errorf("%d records in the ordinary topic", other)
+	if other == 0 { // the barrier has seen the probe's answer, so the record is in
+		t.Error("no record in the ordinary topic")
 	}
 }
 
