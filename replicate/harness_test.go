@@ -13,7 +13,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kafka-mirror-proxy/protocol/batch"
 	"kafka-mirror-proxy/replicate/connect"
 	"kafka-mirror-proxy/state"
 	"kafka-mirror-proxy/testenv"
@@ -149,6 +151,31 @@ func (r *rig) start() {
 		}
 	}
 	r.t.Cleanup(r.stop)
+}
+
+// watchReservations fails the test when a batch of the mirror arrives at the destination that
+// begins at or beyond the reservation that is stored for its partition.
+func (r *rig) watchReservations(destination *testenv.Fake) {
+	destination.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		destination.KeepControl()
+		for _, t := range request.(*kmsg.ProduceRequest).Topics {
+			id := state.TopicID(t.TopicID)
+			if topic, ok := r.store.View().Topic(t.Topic); ok && id.IsZero() {
+				id = topic.ID
+			}
+			for _, p := range t.Partitions {
+				b := batch.Batch(p.Records)
+				if len(b) < batch.HeaderLen || b.ProducerID()>>60 == 0 {
+					continue // a user's
+				}
+				stored := r.store.View().Progress(state.PartitionID{Topic: id, Partition: p.Partition})
+				if offset := int64(b.BaseSequence()); offset >= stored.ReservedOffset {
+					r.t.Errorf("partition %d: a batch begins at offset %d, and stored is %+v", p.Partition, offset, stored)
+				}
+			}
+		}
+		return nil, nil, false
+	})
 }
 
 // createTopic makes a topic on both sides, with a replica on every broker.

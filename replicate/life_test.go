@@ -20,6 +20,7 @@ import (
 func mirroring(t *testing.T, topic string, partitions int32, n int) (*rig, *testenv.Fake, *testenv.Fake, state.TopicID) {
 	t.Helper()
 	r, source, destination := fakeRig(t)
+	r.watchReservations(destination)
 	r.createTopic(topic, partitions, nil)
 	for i := range partitions {
 		r.produce(topic, i, 0, n, []byte("v"))

@@ -44,11 +44,13 @@ func (r *reservation) next(now time.Time, end, sourceEnd int64) (reserved int64)
 // enough says that what is reserved lasts a while yet.
 func (r *reservation) enough(end, reserved int64) bool { return r.size > 0 && reserved-end >= r.size/2 }
 
-// reserve is the progress that reserves offsets from end on; nil when enough are reserved. epochs
+// reserve is the progress that reserves offsets from end on; nil when enough are reserved. Only
+// what the state holds counts: a batch beyond it would be one that no later owner expects. epochs
 // are those of the records below end.
 func (p *partition) reserve(end, sourceEnd int64, epochs []state.EpochRun) *state.SetProgress {
-	progress := p.progress
-	if progress.ReservedBy == p.tenure.generation && p.window.enough(end, progress.ReservedOffset) {
+	progress, stored := p.progress, p.tenure.cfg.Store.View().Progress(p.id)
+	held := stored.ReservedBy == p.tenure.generation && stored.ReservedOffset >= progress.ReservedOffset
+	if held && p.window.enough(end, progress.ReservedOffset) {
 		return nil
 	}
 	progress.ReservedOffset = max(progress.ReservedOffset, p.window.next(p.tenure.cfg.Clock(), end, sourceEnd))

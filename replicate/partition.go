@@ -84,7 +84,7 @@ func (w *wanted) target(id state.PartitionID) produce.Target {
 
 func (p *partition) run() {
 	defer close(p.done)
-	p.progress = p.tenure.cfg.Store.View().Progress(p.id).TakeOver(p.tenure.generation)
+	p.progress = p.storedProgress()
 	for p.ctx.Err() == nil {
 		w, ok := p.look()
 		if !ok {
@@ -220,6 +220,11 @@ func (p *partition) doWithin(ctx context.Context, what string, commands ...state
 		}
 	}
 	return nil
+}
+
+// storedProgress is the progress that the state holds, as this owner sees it.
+func (p *partition) storedProgress() state.Progress {
+	return p.tenure.cfg.Store.View().Progress(p.id).TakeOver(p.tenure.generation)
 }
 
 // cleanProgress is the progress of a partition of which nothing is in flight.

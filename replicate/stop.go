@@ -118,6 +118,18 @@ type handOver struct {
 	attempts int
 }
 
+func (h *handOver) put(partition int32, ready stopped) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ready[partition] = ready
+}
+
+func (h *handOver) drop(partition int32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.ready, partition)
+}
+
 func (t *tenure) handOver(id state.TopicID) *handOver {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,19 +146,24 @@ func (t *tenure) handOver(id state.TopicID) *handOver {
 func (p *partition) handOver(w *wanted, ready stopped) error {
 	ready.progress = p.cleanProgress()
 	h := p.tenure.handOver(p.id.Topic)
-	h.mu.Lock()
-	h.ready[p.id.Partition] = ready
-	h.mu.Unlock()
+	h.put(p.id.Partition, ready)
+	defer h.drop(p.id.Partition) // whoever does not wait for it is not ready any more
 	for p.ctx.Err() == nil {
 		now, ok := p.look()
-		if !ok || now.have.Status != state.Stopping {
+		if !ok {
+			return nil
+		}
+		if now.have.Status != state.Stopping {
+			p.progress = p.storedProgress() // another runner may have stored it, without the reservation
 			return nil
 		}
 		finished, err := p.finishTopic(now.topic, h)
-		if err != nil || finished {
+		if err != nil {
 			return err
 		}
-		p.rest(0)
+		if !finished {
+			p.rest(0)
+		}
 	}
 	return nil
 }
@@ -181,7 +198,6 @@ func (p *partition) finishTopic(topic *state.Topic, h *handOver) (bool, error) {
 		err = p.do("enter STOPPED", commands...)
 	}
 	if err != nil {
-		delete(h.ready, p.id.Partition) // so that this one comes again
 		return false, err
 	}
 	clear(h.ready)
