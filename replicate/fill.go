@@ -30,7 +30,9 @@ func (p *partition) fill(w *wanted, target produce.Target, start produce.Start, 
 			return err
 		}
 	}
-	// The followers must hold it before it can be deleted.
+	// The followers must hold it before it can be deleted. That names the topic by its name, which
+	// must still be the same one's.
+	p.notBefore = p.tenure.cfg.Clock()
 	position, err := p.tenure.engine.Position(p.ctx, target, p.notBefore)
 	if err != nil {
 		return err

@@ -74,12 +74,18 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 	if err != nil {
 		return err
 	}
-	start, err := p.tenure.engine.Align(p.ctx, target, log, produce.Expectation{FillToOffset: p.progress.FillToOffset, HandedOverAt: handedOverAt(w), CopiedOffset: p.progress.CopiedOffset}, p.notBefore)
+	handedOverAt, again := handedOverAt(w)
+	start, err := p.tenure.engine.Align(p.ctx, target, log,
+		produce.Expectation{FillToOffset: p.progress.FillToOffset, HandedOverAt: handedOverAt, CopiedOffset: p.progress.CopiedOffset}, p.notBefore)
 	if err != nil {
 		return err
 	}
 	if err := checkPartitions(w.topic, start.Partitions); err != nil {
 		return err
+	}
+	if again && handedOverAt < 0 && start.EndOffset > 0 {
+		return produce.Faultf(produce.Quarantined, "%s was STOPPED when it was not known where the mirror's records end, and it ends at offset %d: who wrote that is not known. "+
+			"Recreate the topic to mirror it again", target, start.EndOffset)
 	}
 	if start.FillFrom >= 0 || p.progress.FillToOffset >= 0 {
 		return p.fill(w, target, start, log.LogStart)
@@ -101,15 +107,16 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 	return p.copy(w, target, start, log.HighWatermark, source, topic, sourceLeader)
 }
 
-// handedOverAt is where the log must end for a topic that was STOPPED and is mirrored again,
-// until it has been MIRRORING; -1 when that does not matter (any more).
-func handedOverAt(w *wanted) int64 {
+// handedOverAt is where the log must end for a topic that was STOPPED and is mirrored again, until
+// it has been MIRRORING; -1 when that was not recorded. again is false when it does not matter (any
+// more).
+func handedOverAt(w *wanted) (offset int64, again bool) {
 	have := &w.have
-	again := have.Status == state.Preparing && have.Previous == state.Stopped || have.Status == state.Failed && have.Previous == state.Preparing
+	again = have.Status == state.Preparing && have.Previous == state.Stopped || have.Status == state.Failed && have.Previous == state.Preparing
 	if w.topic.WasStopped && again {
-		return have.LastMirroredOffset
+		return have.LastMirroredOffset, true
 	}
-	return -1
+	return -1, false
 }
 
 // enterMirroring is the way from a status to MIRRORING.

@@ -10,7 +10,8 @@ import (
 	"kafka-mirror-proxy/state"
 )
 
-// missingLooks is how many tries must find that something is missing before it is believed.
+// missingLooks is how many tries in a row must find that something is missing before it is
+// believed: a broker that has just started may not know its topics yet.
 const missingLooks = 3
 
 // partition is the life of one mirror partition during a tenure. One goroutine (run) does
@@ -30,6 +31,8 @@ type partition struct {
 	// Of run.
 	progress  state.Progress
 	attempts  int                // tries in a row that went wrong
+	missing   int                // looks in a row that found something missing, for what is desired
+	desired   state.Desired      // at the last look
 	notBefore time.Time          // metadata must be newer: set by each trouble
 	window    reservation        // how far ahead to reserve
 	trimmedAt time.Time          // when records were last deleted behind the copy, or that was tried
@@ -96,6 +99,9 @@ func (p *partition) run() {
 			continue
 		}
 		p.parked = nil
+		if w.topic.Desired != p.desired {
+			p.desired, p.missing = w.topic.Desired, 0
+		}
 		next := plan(w.topic.Desired, w.have.Status)
 		err := p.take(next, w)
 		if p.ctx.Err() != nil {
@@ -133,6 +139,8 @@ func (p *partition) pause() error {
 
 // digest decides what follows from how a step went.
 func (p *partition) digest(err error, next step, w *wanted) {
+	missing := p.missing
+	p.missing = 0
 	if err == nil {
 		p.attempts = 0
 		return
@@ -156,6 +164,9 @@ func (p *partition) digest(err error, next step, w *wanted) {
 		return
 	}
 	p.attempts++
+	if fault.Verdict == produce.Missing {
+		p.missing = missing + 1
+	}
 	p.notBefore = p.tenure.cfg.Clock()
 	settings := &p.tenure.cfg.Settings
 	pause := min(settings.Backoff<<min(p.attempts-1, 20), settings.BackoffMax)
@@ -180,7 +191,7 @@ func (p *partition) believe(verdict produce.Verdict, next step) bool {
 	case verdict == produce.Refused, verdict == produce.Quarantined:
 		return true
 	case verdict == produce.Missing:
-		return p.attempts >= missingLooks
+		return p.missing >= missingLooks
 	}
 	return p.attempts >= p.tenure.cfg.Settings.FailAfter || next == stepStop && p.attempts > 1
 }

@@ -128,8 +128,7 @@ func (r *Replicator) newTenure(generation int64) (*tenure, error) {
 	s := &r.cfg.Settings
 	engine, err := produce.New(produce.Config{
 		Client: r.cfg.Clusters.Destination(), Dial: r.cfg.Clusters.DialDestination, Now: r.cfg.Clock,
-		// A lease of another generation is not this tenure's.
-		Lease:                func() bool { return r.cfg.Store.Lease() && r.cfg.Store.Generation() == generation },
+		Lease:                func() bool { return owns(r.cfg.Store, generation) },
 		ConnectionsPerBroker: s.ConnectionsPerBroker, RequestBytes: s.RequestBytes, CheckToSend: s.CheckToSend,
 	})
 	if err != nil {
@@ -146,6 +145,14 @@ func (r *Replicator) newTenure(generation int64) (*tenure, error) {
 	r.tenure = t
 	r.mu.Unlock()
 	return t, nil
+}
+
+// owns says that this process still has the ownership that the tenure began with: a lease of
+// another generation is not the tenure's.
+func (t *tenure) owns() bool { return owns(t.cfg.Store, t.generation) }
+
+func owns(store state.Store, generation int64) bool {
+	return store.Lease() && store.Generation() == generation
 }
 
 // reconcile starts a runner for every mirror partition of the view, ends those of what is gone,

@@ -26,11 +26,12 @@ func (p *partition) stop(w *wanted) error {
 		}
 	}
 	target := w.target(p.id)
+	p.notBefore = p.tenure.cfg.Clock() // what follows names the topic by its name: it must still be the same one
 	ready := stopped{lastMirroredOffset: max(w.have.LastMirroredOffset, -1)}
 	position, err := p.tenure.engine.Position(p.ctx, target, p.notBefore)
 	var fault *produce.Fault
 	switch {
-	case errors.As(err, &fault) && fault.Verdict == produce.Missing && p.attempts+1 >= missingLooks:
+	case errors.As(err, &fault) && fault.Verdict == produce.Missing && p.missing+1 >= missingLooks:
 		ready.note = fault.Error() // nothing to close: let the operator go on
 	case err != nil:
 		return err
@@ -214,21 +215,38 @@ func (p *partition) handBack(topic *state.Topic, h *handOver) error {
 	if len(topic.HandBack) == 0 {
 		return nil
 	}
-	if !p.tenure.cfg.Store.Lease() {
-		return produce.Faultf(produce.LostLease, "this process does not own the mirrors any more")
-	}
-	err := alterTopic(p.ctx, p.tenure.cfg.Clusters.Destination(), topic.Name, topic.HandBack)
-	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return nil // the topic is gone
-	}
+	err := p.alterMirrored(topic)
 	if err == nil {
 		return nil
+	}
+	var fault *produce.Fault
+	switch {
+	case errors.As(err, &fault) && fault.Verdict == produce.LostLease:
+		return err
+	case fault != nil && fault.Verdict == produce.Missing, errors.Is(err, kerr.UnknownTopicOrPartition):
+		if p.missing+1 >= missingLooks {
+			return nil // it is gone
+		}
+		return produce.Because(produce.Missing, err, "give topic %s its configs back", topic.Name)
 	}
 	if h.attempts++; codeOf(err) == 0 || h.attempts < handBackTries {
 		return produce.Because(produce.Retry, err, "give topic %s its configs back", topic.Name)
 	}
 	p.tenure.log.Warn().Err(err).Str("topic", topic.Name).Msg("the topic keeps the configs it was mirrored with")
 	return p.do("note the configs", state.SetTopicError{ID: topic.ID, Error: fmt.Sprintf("the topic keeps the configs it was mirrored with: %v", err)})
+}
+
+// alterMirrored gives the configs back to the topic that was mirrored and not, as they are given
+// by name, to another one that has its name now.
+func (p *partition) alterMirrored(topic *state.Topic) error {
+	target := produce.Target{Mirror: topic.Mirror, Topic: topic.Name, TopicID: topic.ID, Partition: p.id.Partition}
+	if err := p.tenure.engine.CheckTopic(p.ctx, target, p.tenure.cfg.Clock()); err != nil {
+		return err
+	}
+	if !p.tenure.owns() {
+		return produce.Faultf(produce.LostLease, "this process does not own the mirrors any more")
+	}
+	return alterTopic(p.ctx, p.tenure.cfg.Clusters.Destination(), topic.Name, topic.HandBack)
 }
 
 func alterTopic(ctx context.Context, client kmsg.Requestor, topic string, configs map[string]*string) error {

@@ -94,6 +94,12 @@ func (p *Position) sameAs(other *Position) bool {
 	return p.Producer == nil || *p.Producer == *other.Producer
 }
 
+// CheckTopic says with nil that the topic is there and still the same one.
+func (e *Engine) CheckTopic(ctx context.Context, target Target, notBefore time.Time) error {
+	_, err := e.destinationTopic(ctx, target, notBefore)
+	return err
+}
+
 // destinationTopic checks that the topic is there and still the same one.
 func (e *Engine) destinationTopic(ctx context.Context, target Target, notBefore time.Time) (connect.Topic, error) {
 	topic, err := e.cluster.Topic(ctx, target.Topic, notBefore)
