@@ -42,9 +42,15 @@ func (p *partition) fill(w *wanted, target produce.Target, start produce.Start, 
 			return err
 		}
 	}
+	now, ok := p.look()
+	if !ok {
+		return nil
+	}
 	progress = p.progress
 	progress.FillToOffset, progress.CopiedOffset = -1, goal
-	return p.do("record the end of the leading filler", state.SetProgress{Partition: p.id, Progress: progress})
+	// MIRRORING at once: for a topic that is mirrored again the log must end where it was handed
+	// over, which is no longer so.
+	return p.do("record the end of the leading filler", append(enterMirroring(p.id, now.have.Status), state.SetProgress{Partition: p.id, Progress: progress})...)
 }
 
 // writeFiller appends filler up to goal; done is false when something else is wanted before.

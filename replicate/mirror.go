@@ -74,7 +74,7 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 	if err != nil {
 		return err
 	}
-	handedOverAt, again := handedOverAt(w)
+	handedOverAt, again := p.handedOverAt(w)
 	start, err := p.tenure.engine.Align(p.ctx, target, log,
 		produce.Expectation{FillToOffset: p.progress.FillToOffset, HandedOverAt: handedOverAt, CopiedOffset: p.progress.CopiedOffset}, p.notBefore)
 	if err != nil {
@@ -108,12 +108,13 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 }
 
 // handedOverAt is where the log must end for a topic that was STOPPED and is mirrored again, until
-// it has been MIRRORING; -1 when that was not recorded. again is false when it does not matter (any
-// more).
-func handedOverAt(w *wanted) (offset int64, again bool) {
+// it has been MIRRORING or its leading filler has begun; -1 when that was not recorded. again is
+// false when it does not matter (any more).
+func (p *partition) handedOverAt(w *wanted) (offset int64, again bool) {
 	have := &w.have
 	again = have.Status == state.Preparing && have.Previous == state.Stopped || have.Status == state.Failed && have.Previous == state.Preparing
-	if w.topic.WasStopped && again {
+	// Filler of before the stop does not go beyond what was recorded then.
+	if w.topic.WasStopped && again && p.progress.FillToOffset <= have.LastMirroredOffset {
 		return have.LastMirroredOffset, true
 	}
 	return -1, false

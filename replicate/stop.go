@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -33,17 +32,23 @@ func (p *partition) stop(w *wanted) error {
 	switch {
 	case errors.As(err, &fault) && fault.Verdict == produce.Missing && p.missing+1 >= missingLooks:
 		ready.note = fault.Error() // nothing to close: let the operator go on
+		p.progress.FillToOffset = -1
 	case err != nil:
 		return err
 	default:
 		if ready.lastMirroredOffset, err = p.mirroredEnd(target, &position, w.have.LastMirroredOffset); err != nil {
 			return err
 		}
-		if ready.note, err = p.close(target, &position, ready.lastMirroredOffset); err != nil {
+		if ready.note, err = p.dropFiller(target, &position, ready.lastMirroredOffset); err != nil {
 			return err
 		}
+		note, err := p.close(target, &position, ready.lastMirroredOffset)
+		if err != nil {
+			return err
+		}
+		ready.addNote(note)
 		if ready.lastMirroredOffset < 0 {
-			ready.note = strings.TrimPrefix(ready.note+"; ", "; ") + fmt.Sprintf("%s ends at offset %d with what the mirror did not write, and where its own records end is not known", target, position.EndOffset)
+			ready.addNote(fmt.Sprintf("%s ends at offset %d with what the mirror did not write, and where its own records end is not known", target, position.EndOffset))
 		}
 		if ready.lastMirroredOffset != p.progress.CopiedOffset {
 			p.progress.CopiedOffset, p.progress.Epochs = ready.lastMirroredOffset, nil
@@ -75,6 +80,30 @@ func (p *partition) mirroredEnd(target produce.Target, position *produce.Positio
 		}
 	}
 	return known, nil
+}
+
+// dropFiller deletes the leading filler of a partition that is stopped in the middle of it, so that
+// users do not find it. From then on FillToOffset says how far that filler came: a later add goes
+// on behind it, and what users write above is never taken for filler. note says what the operator
+// should know.
+func (p *partition) dropFiller(target produce.Target, position *produce.Position, end int64) (note string, err error) {
+	if p.progress.FillToOffset < 0 {
+		return "", nil
+	}
+	end = min(end, p.progress.FillToOffset)
+	if position.LogStart < end {
+		err := p.tenure.engine.Trim(p.ctx, target, end, p.notBefore)
+		var fault *produce.Fault
+		if errors.As(err, &fault) && fault.Verdict == produce.Refused {
+			note = fmt.Sprintf("the records below offset %d are filler: %v", end, err)
+		} else if err != nil {
+			return "", err
+		}
+	}
+	if p.progress.FillToOffset = end; end <= 0 {
+		p.progress.FillToOffset = -1
+	}
+	return note, nil
 }
 
 // close records where the mirror's records end, and writes the closing marker where it is
@@ -109,6 +138,13 @@ type stopped struct {
 	lastMirroredOffset int64
 	note               string
 	progress           state.SetProgress
+}
+
+func (s *stopped) addNote(note string) {
+	if s.note != "" && note != "" {
+		s.note += "; "
+	}
+	s.note += note
 }
 
 // handOver collects the partitions of a topic that are ready. Its mutex lets one runner finish

@@ -117,7 +117,8 @@ func noPartition() Partition {
 
 // Progress is the replicator's own notebook for one partition.
 type Progress struct {
-	// FillToOffset is the goal of the leading filler; -1 when there is none.
+	// FillToOffset is the goal of the leading filler; -1 when there is none. Of a partition that was STOPPED in the middle
+	// of it, it is how far the filler came. Below it there is nothing but filler.
 	FillToOffset int64
 	// ReservedOffset: no batch of the owner ReservedBy starts at or beyond it; -1 when nothing is reserved, which is also
 	// what an owner writes when it has stopped the partition cleanly (every request answered).

@@ -1,0 +1,147 @@
+package replicate
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kafka-mirror-proxy/protocol/batch"
+	"kafka-mirror-proxy/state"
+	"kafka-mirror-proxy/testenv"
+)
+
+// A topic that was handed over empty is mirrored again when the source does not begin at 0 any
+// more, in spite of a trouble in the middle of the filler.
+func TestAddedAgainWithFiller(t *testing.T) {
+	const topic = "empty"
+	r, _, destination, id := mirroring(t, topic, 1, 0)
+	r.do(state.RemoveTopic{Mirror: "m", Name: topic})
+	r.awaitStatus(id, 1, state.Stopped)
+	advanceSource(t, r, topic, fillStart)
+	r.produce(topic, 0, 0, 100, nil)
+	requests := 0
+	destination.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		destination.KeepControl()
+		if requests++; requests == 2 {
+			return notLeader(request), nil, true
+		}
+		return nil, nil, false
+	})
+	r.add(topic, 1)
+	r.awaitStatus(id, 1, state.Mirroring)
+	r.awaitCaughtUp(topic, 1)
+	r.compare(topic, 1)
+}
+
+const fillStart = 3 * batch.MaxFillerRecords
+
+// stoppedWhileFilling is a rig with a topic that was removed in the middle of its leading filler:
+// after so many requests of a kind the destination refused them until then.
+func stoppedWhileFilling(t *testing.T, topic string, key kmsg.Key, passed int64, reached func(end int64) bool) (*rig, state.TopicID) {
+	t.Helper()
+	r, _, destination := fakeRig(t)
+	r.createTopic(topic, 1, nil)
+	advanceSource(t, r, topic, fillStart)
+	r.produce(topic, 0, 0, 10, nil)
+	var left atomic.Int64
+	left.Store(passed)
+	destination.ControlKey(int16(key), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		destination.KeepControl()
+		if left.Add(-1) >= 0 {
+			return nil, nil, false
+		}
+		return notLeader(request), nil, true
+	})
+	r.start()
+	id := r.add(topic, 1)
+	testenv.Eventually(t, patience, "filler", func() error {
+		if _, logEnds := ends(t, r.destination, topic); !reached(logEnds[topic][0].Offset) {
+			return fmt.Errorf("%v", logEnds)
+		}
+		return nil
+	})
+	r.do(state.RemoveTopic{Mirror: "m", Name: topic})
+	testenv.Eventually(t, patience, "STOPPING", func() error {
+		if p := r.partition(id, 0); p.Status != state.Stopping && p.Status != state.Stopped {
+			return fmt.Errorf("%+v", p)
+		}
+		return nil
+	})
+	left.Store(1 << 30)
+	r.awaitStatus(id, 1, state.Stopped)
+	return r, id
+}
+
+// notLeader answers a Produce or DeleteRecords of one partition.
+func notLeader(request kmsg.Request) kmsg.Response {
+	code := kerr.NotLeaderForPartition.Code
+	switch request := request.(type) {
+	case *kmsg.ProduceRequest:
+		answer := request.ResponseKind().(*kmsg.ProduceResponse)
+		t, p := kmsg.NewProduceResponseTopic(), kmsg.NewProduceResponseTopicPartition()
+		t.Topic, t.TopicID = request.Topics[0].Topic, request.Topics[0].TopicID
+		p.Partition, p.ErrorCode, p.BaseOffset = request.Topics[0].Partitions[0].Partition, code, -1
+		t.Partitions = append(t.Partitions, p)
+		answer.Topics = append(answer.Topics, t)
+		return answer
+	case *kmsg.DeleteRecordsRequest:
+		answer := request.ResponseKind().(*kmsg.DeleteRecordsResponse)
+		t, p := kmsg.NewDeleteRecordsResponseTopic(), kmsg.NewDeleteRecordsResponseTopicPartition()
+		t.Topic, p.Partition, p.ErrorCode = request.Topics[0].Topic, request.Topics[0].Partitions[0].Partition, code
+		t.Partitions = append(t.Partitions, p)
+		answer.Topics = append(answer.Topics, t)
+		return answer
+	}
+	panic("another request")
+}
+
+// A topic that is removed in the middle of its leading filler, or before that is deleted, is
+// handed over without it, and can be mirrored again.
+func TestRemovedWhileFilling(t *testing.T) {
+	const topic = "filling"
+	for _, test := range []struct {
+		name    string
+		key     kmsg.Key
+		passed  int64
+		reached func(end int64) bool
+	}{
+		{"in the middle", kmsg.Produce, 1, func(end int64) bool { return end > 0 && end < fillStart }},
+		{"not deleted", kmsg.DeleteRecords, 0, func(end int64) bool { return end == fillStart }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, id := stoppedWhileFilling(t, topic, test.key, test.passed, test.reached)
+			starts, logEnds := ends(t, r.destination, topic)
+			start, end := starts[topic][0].Offset, logEnds[topic][0].Offset
+			if p := r.partition(id, 0); start != end || !test.reached(end) || p.LastMirroredOffset != end {
+				t.Errorf("log [%d, %d), %+v", start, end, p)
+			}
+			r.add(topic, 1)
+			r.awaitStatus(id, 1, state.Mirroring)
+			r.awaitCaughtUp(topic, 1)
+			r.compare(topic, 1)
+			if p := r.store.View().Progress(state.PartitionID{Topic: id}); p.FillToOffset != -1 {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
+
+// What users write behind filler is never taken for filler.
+func TestUserWritesBehindFiller(t *testing.T) {
+	const topic = "behind"
+	r, id := stoppedWhileFilling(t, topic, kmsg.Produce, 1, func(end int64) bool { return end > 0 })
+	handedOver := r.partition(id, 0).LastMirroredOffset
+	write(t, r, topic, 0)
+	r.add(topic, 1)
+	r.awaitStatus(id, 1, state.Failed)
+	wantError(t, r.partition(id, 0), fmt.Sprintf("handed over at offset %d and now ends at %d", handedOver, handedOver+1))
+	r.do(state.RemoveTopic{Mirror: "m", Name: topic})
+	r.awaitStatus(id, 1, state.Stopped)
+	records := readAll(t, r.clusters.destination, topic, 0, handedOver+1)
+	if len(records) != 1 || records[0].Offset != handedOver {
+		t.Errorf("%d records", len(records))
+	}
+}
