@@ -17,6 +17,7 @@ import (
 
 	"kafka-mirror-proxy/protocol/batch"
 	"kafka-mirror-proxy/replicate/connect"
+	"kafka-mirror-proxy/replicate/produce"
 	"kafka-mirror-proxy/state"
 	"kafka-mirror-proxy/testenv"
 )
@@ -159,16 +160,19 @@ func (r *rig) watchReservations(destination *testenv.Fake) {
 	destination.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		destination.KeepControl()
 		for _, t := range request.(*kmsg.ProduceRequest).Topics {
-			id := state.TopicID(t.TopicID)
-			if topic, ok := r.store.View().Topic(t.Topic); ok && id.IsZero() {
-				id = topic.ID
+			topic, ok := r.store.View().TopicByID(t.TopicID)
+			if !ok {
+				if topic, ok = r.store.View().Topic(t.Topic); !ok {
+					continue
+				}
 			}
 			for _, p := range t.Partitions {
+				target := produce.Target{Mirror: topic.Mirror, Topic: topic.Name, TopicID: topic.ID, Partition: p.Partition}
 				b := batch.Batch(p.Records)
-				if len(b) < batch.HeaderLen || b.ProducerID()>>60 == 0 {
+				if len(b) < batch.HeaderLen || b.ProducerID() != target.ProducerID() {
 					continue // a user's
 				}
-				stored := r.store.View().Progress(state.PartitionID{Topic: id, Partition: p.Partition})
+				stored := r.store.View().Progress(state.PartitionID{Topic: topic.ID, Partition: p.Partition})
 				if offset := int64(b.BaseSequence()); offset >= stored.ReservedOffset {
 					r.t.Errorf("partition %d: a batch begins at offset %d, and stored is %+v", p.Partition, offset, stored)
 				}
