@@ -56,8 +56,8 @@ func (p *partition) reserve(end, sourceEnd int64, epochs []state.EpochRun) *stat
 	progress.ReservedOffset = max(progress.ReservedOffset, p.window.next(p.tenure.cfg.Clock(), end, sourceEnd))
 	progress.ReservedBy = p.tenure.generation
 	progress.CopiedOffset, progress.Epochs = end, epochs
-	if progress.UncleanOffset <= end {
-		progress.UncleanOffset = -1 // the log has passed it
+	if progress.UncleanOffset <= end && p.underWayIsOver() {
+		progress.UncleanOffset = -1
 	}
 	return &state.SetProgress{Partition: p.id, Progress: progress}
 }
@@ -219,13 +219,13 @@ func (p *partition) closeStream(stream *produce.Stream) (end int64, fault *produ
 	select {
 	case <-stream.Idle():
 	case <-timer.C:
-		p.progress.UncleanOffset = max(p.progress.UncleanOffset, p.progress.ReservedOffset)
+		p.unclean(p.progress.ReservedOffset)
 	}
 	end, _, _, fault = stream.Status()
 	p.progress.CopiedOffset = end
 	if fault != nil && fault.Verdict == produce.Ambiguous {
-		// A batch that begins here may come yet; once the log has passed this offset it cannot.
-		p.progress.UncleanOffset = max(p.progress.UncleanOffset, fault.BeginOffset+1)
+		// A batch that begins here may come yet.
+		p.unclean(fault.BeginOffset + 1)
 	}
 	return end, fault
 }

@@ -33,6 +33,7 @@ type partition struct {
 	attempts  int                // tries in a row that went wrong
 	missing   int                // looks in a row that found something missing, for what is desired
 	desired   state.Desired      // at the last look
+	since     time.Time          // nothing that UncleanOffset is about was sent later
 	notBefore time.Time          // metadata must be newer: set by each trouble
 	window    reservation        // how far ahead to reserve
 	trimmedAt time.Time          // when records were last deleted behind the copy, or that was tried
@@ -88,6 +89,7 @@ func (w *wanted) target(id state.PartitionID) produce.Target {
 func (p *partition) run() {
 	defer close(p.done)
 	p.progress = p.storedProgress()
+	p.since = p.tenure.cfg.Clock() // of what owners before sent
 	for p.ctx.Err() == nil {
 		w, ok := p.look()
 		if !ok {

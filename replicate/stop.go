@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -112,8 +113,8 @@ func (p *partition) close(target produce.Target, position *produce.Position, end
 	if err := p.move(state.Stopping, end); err != nil {
 		return "", err
 	}
-	if p.progress.UncleanOffset <= position.EndOffset || position.Fenced() {
-		return "", nil
+	if needed, err := p.needsFence(target, position); err != nil || !needed {
+		return "", err
 	}
 	p.tenure.log.Info().Str("topic", target.Topic).Int32("partition", target.Partition).Int64("offset", end).
 		Msg("an earlier owner did not stop cleanly: a marker closes the log to it")
@@ -131,6 +132,35 @@ func (p *partition) close(target produce.Target, position *produce.Position, end
 		p.tenure.log.Debug().Str("topic", target.Topic).Msg("the closing marker does not show in the producer state")
 	}
 	return "", err
+}
+
+// underWayMost is how long something that was sent may be under way, by far: a broker closes a
+// connection on which nothing comes after 10 minutes (connections.max.idle.ms).
+const underWayMost = time.Hour
+
+// underWayIsOver says that nothing that UncleanOffset is about can come any more.
+func (p *partition) underWayIsOver() bool { return p.tenure.cfg.Clock().Sub(p.since) > underWayMost }
+
+// unclean notes that a batch that begins below an offset may still come.
+func (p *partition) unclean(offset int64) {
+	p.progress.UncleanOffset = max(p.progress.UncleanOffset, offset)
+	p.since = p.tenure.cfg.Clock()
+}
+
+// needsFence says whether something that is still under way could be appended behind the users'
+// records. It could where it would be in sequence: when the log has not passed it, or as soon as
+// the broker has forgotten the mirror's producer.
+func (p *partition) needsFence(target produce.Target, position *produce.Position) (bool, error) {
+	switch {
+	case p.progress.UncleanOffset < 0, position.Fenced():
+		return false, nil
+	case p.progress.UncleanOffset > position.EndOffset:
+		return true, nil
+	case p.underWayIsOver():
+		return false, nil
+	}
+	guarded, err := p.tenure.engine.Guarded(p.ctx, target, position, underWayMost)
+	return !guarded, err
 }
 
 // stopped is what becomes of a partition that is ready to be STOPPED.

@@ -125,8 +125,9 @@ type Progress struct {
 	ReservedOffset int64
 	// ReservedBy is the generation of the owner that made the reservation.
 	ReservedBy int64
-	// UncleanOffset is the highest reservation of an owner that did not stop cleanly; -1 when there is none. Once the log
-	// has passed it, nothing such an owner left behind can still be appended.
+	// UncleanOffset is the highest reservation of an owner that did not stop cleanly; -1 when there is none, or it is too
+	// long ago to matter. Once the log has passed it, nothing such an owner left behind can still be appended, as long as
+	// the broker remembers the mirror's producer.
 	UncleanOffset int64
 	// CopiedOffset: the destination is known to hold the source's records (or filler) up to here, as of the last time that
 	// this was noted; -1 when nothing was.

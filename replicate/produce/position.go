@@ -26,6 +26,8 @@ type Position struct {
 type ProducerState struct {
 	Epoch        int32
 	LastSequence int32 // -1 after a marker
+	// LastTimestampMs is of the last record; when it is too old the broker forgets the producer.
+	LastTimestampMs int64
 }
 
 // Fenced says that a marker has shut the mirror's producer out (see Engine.Fence).
@@ -159,7 +161,7 @@ func (e *Engine) producerState(ctx context.Context, target Target, leader int32)
 	id := target.ProducerID()
 	for _, producer := range p.ActiveProducers {
 		if producer.ProducerID == id {
-			return &ProducerState{Epoch: producer.ProducerEpoch, LastSequence: producer.LastSequence}, nil
+			return &ProducerState{Epoch: producer.ProducerEpoch, LastSequence: producer.LastSequence, LastTimestampMs: producer.LastTimestamp}, nil
 		}
 	}
 	return nil, nil

@@ -96,6 +96,7 @@ func (r *rig) control() {
 		if r.state != nil {
 			own := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
 			own.ProducerID, own.ProducerEpoch, own.LastSequence = r.target.ProducerID(), r.state.Epoch, r.state.LastSequence
+			own.LastTimestamp = r.state.LastTimestampMs
 			p.ActiveProducers = append(p.ActiveProducers, own)
 		}
 		t := kmsg.NewDescribeProducersResponseTopic()
