@@ -57,6 +57,7 @@ type ownedStore struct {
 	*state.Memory
 	lost       atomic.Bool
 	generation atomic.Int64
+	late       atomic.Int64 // progress that came in the name of an earlier generation
 }
 
 func (s *ownedStore) Lease() bool       { return !s.lost.Load() }
@@ -64,6 +65,11 @@ func (s *ownedStore) Generation() int64 { return s.generation.Load() }
 func (s *ownedStore) Do(ctx context.Context, commands ...state.Command) error {
 	if s.lost.Load() {
 		return &state.Error{Code: state.CodeNotOwner, Message: "not the owner"}
+	}
+	for _, command := range commands {
+		if set, ok := command.(state.SetProgress); ok && set.Progress.ReservedBy != s.Generation() {
+			s.late.Add(1)
+		}
 	}
 	return s.Memory.Do(ctx, commands...)
 }

@@ -237,7 +237,11 @@ func (p *partition) doWithin(ctx context.Context, what string, commands ...state
 
 // storedProgress is the progress that the state holds, as this owner sees it.
 func (p *partition) storedProgress() state.Progress {
-	return p.tenure.cfg.Store.View().Progress(p.id).TakeOver(p.tenure.generation)
+	stored := p.tenure.cfg.Store.View().Progress(p.id)
+	if left, ok := p.tenure.before[p.id]; ok && left.ReservedBy == stored.ReservedBy { // nobody has reserved since
+		stored.ReservedOffset, stored.UncleanOffset = left.ReservedOffset, max(left.UncleanOffset, stored.UncleanOffset)
+	}
+	return stored.TakeOver(p.tenure.generation)
 }
 
 // cleanProgress is the progress of a partition of which nothing is in flight.
@@ -252,17 +256,24 @@ func (p *partition) cleanProgress() state.SetProgress {
 const retireTimeout = 5 * time.Second
 
 // retire records, when the runner ends, that everything was answered. Without it (another owner
-// is there already, or the store is gone) the reservation stands and the next owner is careful.
+// is there already, or the store is gone) the reservation stands and the next owner is careful,
+// unless it is this process again, which then remembers.
 func (p *partition) retire() {
-	if p.progress.ReservedOffset < 0 || !p.tenure.cfg.Store.Lease() {
+	if p.progress.ReservedOffset < 0 {
 		return
 	}
 	if _, ok := p.look(); !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), retireTimeout)
-	defer cancel()
-	if err := p.doWithin(ctx, "retire", p.cleanProgress()); err != nil {
+	clean := p.cleanProgress()
+	err := error(produce.Faultf(produce.LostLease, "this process does not own the mirrors any more"))
+	if p.tenure.owns() {
+		ctx, cancel := context.WithTimeout(context.Background(), retireTimeout)
+		defer cancel()
+		err = p.doWithin(ctx, "retire", clean)
+	}
+	if err != nil {
+		p.tenure.leave(p.id, clean.Progress)
 		p.tenure.log.Info().Err(err).Msg("a partition could not be retired cleanly")
 	}
 }

@@ -23,6 +23,8 @@ type Replicator struct {
 	budget *Budget
 	filler *batch.FillerMaker
 
+	left map[state.PartitionID]state.Progress // of Run: what the last tenure left
+
 	mu     sync.Mutex
 	tenure *tenure // nil while this process is not the owner
 }
@@ -97,6 +99,7 @@ func (r *Replicator) endTenure() {
 	r.mu.Unlock()
 	if t != nil {
 		t.end()
+		r.left = t.left
 	}
 }
 
@@ -117,10 +120,15 @@ type tenure struct {
 	cancelEngine context.CancelFunc
 	group        sync.WaitGroup // of the engine
 
+	// before is what the last tenure of this process would have stored about partitions that were
+	// answered for, had it not lost the ownership. A short loss is no unclean end.
+	before map[state.PartitionID]state.Progress
+
 	mu         sync.Mutex
 	partitions map[state.PartitionID]*partition
 	sources    map[string]*source
 	handing    map[state.TopicID]*handOver
+	left       map[state.PartitionID]state.Progress // becomes before in the next one
 	destID     string
 }
 
@@ -137,6 +145,7 @@ func (r *Replicator) newTenure(generation int64) (*tenure, error) {
 	t := &tenure{
 		cfg: &r.cfg, log: r.cfg.Log, generation: generation, budget: r.budget, filler: r.filler, engine: engine,
 		partitions: map[state.PartitionID]*partition{}, sources: map[string]*source{}, handing: map[state.TopicID]*handOver{},
+		before: r.left, left: map[state.PartitionID]state.Progress{},
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.engineCtx, t.cancelEngine = context.WithCancel(context.Background())
@@ -242,6 +251,13 @@ func (t *tenure) destinationID(ctx context.Context) (string, error) {
 	defer t.mu.Unlock()
 	t.destID = *answer.ClusterID
 	return t.destID, nil
+}
+
+// leave notes what could not be stored about a partition whose runner ends.
+func (t *tenure) leave(id state.PartitionID, progress state.Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left[id] = progress
 }
 
 // end stops everything, runners first, and waits.
