@@ -59,6 +59,7 @@ type fetcher struct {
 
 	mu         sync.Mutex
 	partitions map[fetchKey]*fetchPartition
+	ended      bool
 	order      []*fetchPartition // round robin: an answer is full before its last partitions have their turn
 }
 
@@ -87,6 +88,11 @@ func (f *fetcher) address() (host, port string) {
 func (f *fetcher) add(topic connect.Topic, partition int32, sink fetchSink) *fetchPartition {
 	p := &fetchPartition{key: fetchKey{topic.Name, partition}, id: topic.ID, sink: sink}
 	f.mu.Lock()
+	if f.ended {
+		f.mu.Unlock()
+		sink.broken(f.over())
+		return p
+	}
 	if old := f.partitions[p.key]; old != nil {
 		f.drop(old)
 	}
@@ -125,7 +131,25 @@ func (f *fetcher) nudge() {
 	}
 }
 
+// over is what its partitions are told when a fetcher ends: their sessions begin anew with another one.
+func (f *fetcher) over() *produce.Fault {
+	return produce.Faultf(produce.Stale, "the connection to broker %d of the source of mirror %s was given up", f.broker, f.source.mirror.Name)
+}
+
+func (f *fetcher) end() {
+	f.mu.Lock()
+	f.ended = true
+	order := f.order
+	f.order = nil
+	clear(f.partitions)
+	f.mu.Unlock()
+	for _, p := range order {
+		p.sink.broken(f.over())
+	}
+}
+
 func (f *fetcher) run(ctx context.Context) {
+	defer f.end()
 	for ctx.Err() == nil {
 		request, asked := f.request()
 		if len(asked) == 0 {

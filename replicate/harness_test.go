@@ -41,6 +41,7 @@ type rigClusters struct {
 	source, destination []string
 	client              *kgo.Client
 	sourceClient        *kgo.Client
+	replaced            atomic.Pointer[kgo.Client] // sourceClient while the replicator runs; nil: as it was
 	dial                func(ctx context.Context, addr string) (net.Conn, error)
 }
 
@@ -49,6 +50,9 @@ func (c *rigClusters) DialDestination(ctx context.Context, addr string) (net.Con
 	return c.dial(ctx, addr)
 }
 func (c *rigClusters) Source(context.Context, *state.Mirror) (*kgo.Client, error) {
+	if replaced := c.replaced.Load(); replaced != nil {
+		return replaced, nil
+	}
 	return c.sourceClient, nil
 }
 

@@ -37,6 +37,9 @@ type source struct {
 	fetchers map[fetcherKey]*fetcher
 	clients  map[int]*kgo.Client // of fetchers with this index, beside the cluster's own
 	group    sync.WaitGroup
+	// fetching ends the fetchers of the cluster's client.
+	fetching    context.Context
+	endFetching context.CancelFunc
 }
 
 // fetcherKey finds a fetcher: the broker it fetches from, and which of that broker's it is.
@@ -46,7 +49,7 @@ type fetcherKey struct {
 }
 
 func newSource(t *tenure, mirror *state.Mirror) *source {
-	s := &source{owner: t, mirror: mirror, fetchers: map[fetcherKey]*fetcher{}, clients: map[int]*kgo.Client{}}
+	s := &source{owner: t, mirror: mirror, fetchers: map[fetcherKey]*fetcher{}, clients: map[int]*kgo.Client{}, endFetching: func() {}}
 	s.ctx, s.cancel = context.WithCancel(t.ctx)
 	s.group.Go(func() { s.watch(s.ctx) })
 	return s
@@ -58,23 +61,41 @@ func (s *source) close() {
 	s.group.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, client := range s.clients {
-		client.Close()
-	}
+	s.disconnect()
 }
 
-// connected is the source cluster, reached by its client of the configs' current revision.
+// connected is the source cluster, reached by the client of now. Another client than before is one
+// of other configs, and the old one is closed: its fetchers end with it.
 func (s *source) connected(ctx context.Context) (*connect.Cluster, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cluster == nil {
-		client, err := s.owner.cfg.Clusters.Source(ctx, s.mirror)
-		if err != nil {
-			return nil, produce.Because(produce.Refused, err, "connect to the source of mirror %s", s.mirror.Name)
-		}
+	if s.ctx.Err() != nil {
+		return nil, s.closing()
+	}
+	client, err := s.owner.cfg.Clusters.Source(ctx, s.mirror)
+	if err != nil {
+		return nil, produce.Because(produce.Refused, err, "connect to the source of mirror %s", s.mirror.Name)
+	}
+	if s.cluster == nil || s.cluster.Client() != client {
+		s.disconnect()
 		s.cluster = connect.NewCluster(client, s.owner.cfg.Clock)
+		s.fetching, s.endFetching = context.WithCancel(s.ctx)
 	}
 	return s.cluster, nil
+}
+
+// disconnect ends the fetchers, without waiting for them. Called with mu held.
+func (s *source) disconnect() {
+	s.endFetching()
+	for _, client := range s.clients {
+		client.Close()
+	}
+	clear(s.fetchers)
+	clear(s.clients)
+}
+
+func (s *source) closing() error {
+	return produce.Faultf(produce.Retry, "the connections to the source of mirror %s are being closed", s.mirror.Name)
 }
 
 // topic describes the source topic after checking that it is this mirror's source cluster and
@@ -260,7 +281,7 @@ func (s *source) fetcher(broker int32, id state.PartitionID) (*fetcher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil || s.cluster == nil {
-		return nil, produce.Faultf(produce.Retry, "the connections to the source of mirror %s are being closed", s.mirror.Name)
+		return nil, s.closing()
 	}
 	f := s.fetchers[key]
 	if f == nil {
@@ -270,7 +291,8 @@ func (s *source) fetcher(broker int32, id state.PartitionID) (*fetcher, error) {
 		}
 		f = newFetcher(s, s.cluster, client, key)
 		s.fetchers[key] = f
-		s.group.Go(func() { f.run(s.ctx) })
+		fetching := s.fetching
+		s.group.Go(func() { f.run(fetching) })
 	}
 	return f, nil
 }
