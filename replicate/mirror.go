@@ -223,9 +223,8 @@ func (p *partition) closeStream(stream *produce.Stream) (end int64, fault *produ
 	}
 	end, _, _, fault = stream.Status()
 	p.progress.CopiedOffset = end
-	if fault != nil && fault.Verdict == produce.Ambiguous {
-		// A batch that begins here may come yet.
-		p.unclean(fault.BeginOffset + 1)
+	if offset := stream.Unanswered(); offset >= 0 {
+		p.unclean(offset + 1) // a batch that begins here may come yet
 	}
 	return end, fault
 }

@@ -14,6 +14,9 @@ import (
 // believed: a broker that has just started may not know its topics yet.
 const missingLooks = 3
 
+// stopPauseMost is the longest pause between two tries to stop a partition.
+const stopPauseMost = 5 * time.Second
+
 // partition is the life of one mirror partition during a tenure. One goroutine (run) does
 // everything; nudge and end may be called from any.
 type partition struct {
@@ -32,6 +35,7 @@ type partition struct {
 	progress  state.Progress
 	attempts  int                // tries in a row that went wrong
 	missing   int                // looks in a row that found something missing, for what is desired
+	of        string             // the mirror that all of this is about
 	desired   state.Desired      // at the last look
 	since     time.Time          // nothing that UncleanOffset is about was sent later
 	notBefore time.Time          // metadata must be newer: set by each trouble
@@ -88,13 +92,14 @@ func (w *wanted) target(id state.PartitionID) produce.Target {
 
 func (p *partition) run() {
 	defer close(p.done)
-	p.progress = p.storedProgress()
-	p.since = p.tenure.cfg.Clock() // of what owners before sent
 	for p.ctx.Err() == nil {
 		w, ok := p.look()
 		if !ok {
 			p.rest(leaseLook)
 			continue
+		}
+		if w.topic.Mirror != p.of {
+			p.begin(w.topic.Mirror)
 		}
 		if p.parked != nil && !p.parked(w) {
 			p.rest(0)
@@ -112,6 +117,15 @@ func (p *partition) run() {
 		p.digest(err, next, w)
 	}
 	p.retire()
+}
+
+// begin forgets what was of another mirror, which the topic was in before, and takes over what the
+// state holds about the partition in this one.
+func (p *partition) begin(mirror string) {
+	p.of = mirror
+	p.progress = p.storedProgress()
+	p.since = p.tenure.cfg.Clock() // of what owners before sent
+	p.attempts, p.missing, p.window, p.trimmedAt, p.parked = 0, 0, reservation{}, time.Time{}, nil
 }
 
 func (p *partition) take(next step, w *wanted) error {
@@ -171,7 +185,7 @@ func (p *partition) digest(err error, next step, w *wanted) {
 	}
 	p.notBefore = p.tenure.cfg.Clock()
 	settings := &p.tenure.cfg.Settings
-	pause := min(settings.Backoff<<min(p.attempts-1, 20), settings.BackoffMax)
+	pause := settings.pause(p.attempts, next)
 	event := log.Info()
 	if p.believe(fault.Verdict, next) {
 		event = log.Warn()
@@ -185,6 +199,15 @@ func (p *partition) digest(err error, next step, w *wanted) {
 	event.Err(fault).Int("attempt", p.attempts).Dur("pauseMs", pause).Msg("trying again")
 	desired, revision := w.topic.Desired, w.revision
 	p.restUntil(pause, func(now *wanted) bool { return now.topic.Desired != desired || now.revision != revision })
+}
+
+// pause is how long to wait after so many tries that went wrong.
+func (s *Settings) pause(attempts int, next step) time.Duration {
+	pause := min(s.Backoff<<min(attempts-1, 20), s.BackoffMax)
+	if next == stepStop {
+		pause = min(pause, stopPauseMost) // a failover goes on as soon as it can
+	}
+	return pause
 }
 
 // believe says that a trouble has to be shown, after so many attempts.
@@ -262,7 +285,7 @@ func (p *partition) retire() {
 	if p.progress.ReservedOffset < 0 {
 		return
 	}
-	if _, ok := p.look(); !ok {
+	if w, ok := p.look(); !ok || w.topic.Mirror != p.of {
 		return
 	}
 	clean := p.cleanProgress()

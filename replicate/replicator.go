@@ -194,6 +194,9 @@ func (t *tenure) reconcile() {
 		go p.run()
 	}
 	t.mu.Unlock()
+	for _, p := range gone { // all at once: each may wait for an answer
+		p.cancel()
+	}
 	for _, p := range gone {
 		p.end()
 		t.cfg.Live.Remove(p.id)

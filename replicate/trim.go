@@ -70,7 +70,7 @@ func (p *partition) trimDueMs() int64 { return p.trimmedAt.Add(trimPause).UnixMi
 // followers. How far the copy has come is recorded first: once nothing is left to compare, it is all that tells.
 func (p *partition) followLogStart(s *session, stream *produce.Stream) error {
 	end, _, _, _ := stream.Status()
-	now, last := p.tenure.cfg.Clock(), p.trimmedAt
+	now := p.tenure.cfg.Clock()
 	offset, ok := s.trim.take(end, now.Add(trimPause).UnixMilli())
 	if !ok {
 		return nil
@@ -84,8 +84,8 @@ func (p *partition) followLogStart(s *session, stream *produce.Stream) error {
 	s.trim.group.Go(func() {
 		ctx, cancel := context.WithTimeout(p.ctx, trimTimeout)
 		defer cancel()
-		// The leader may have moved since the last time, which a session that writes nothing does not notice.
-		err := p.tenure.engine.Trim(ctx, s.target, offset, last)
+		// Who leads the topic, and whether it is the same one, a session that writes nothing does not notice.
+		err := p.tenure.engine.Trim(ctx, s.target, offset, now)
 		if err == nil {
 			s.trim.trimmed(offset)
 		} else if p.ctx.Err() == nil {

@@ -49,6 +49,7 @@ type Stream struct {
 	waiting     bool // the head waits for a reservation
 	ended       bool
 	fault       *Fault
+	unanswered  int64         // where the batch begins of which nobody knows whether it was appended, -1 for none
 	idle        chan struct{} // closed when it has ended and nothing is in flight
 	onSpace     func()
 }
@@ -56,7 +57,7 @@ type Stream struct {
 func newStream(cfg StreamConfig, l *lane) *Stream {
 	return &Stream{
 		cfg: cfg, lane: l, events: make(chan struct{}, 1), idle: make(chan struct{}),
-		next: cfg.StartOffset, pushed: cfg.StartOffset, reserved: cfg.ReservedOffset, checkedAt: cfg.CheckedAt,
+		unanswered: -1, next: cfg.StartOffset, pushed: cfg.StartOffset, reserved: cfg.ReservedOffset, checkedAt: cfg.CheckedAt,
 	}
 }
 
@@ -127,6 +128,14 @@ func (s *Stream) Status() (end, reserved int64, waiting bool, fault *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next, s.reserved, s.waiting, s.fault
+}
+
+// Unanswered is where the batch begins of which nobody knows whether it was appended, or will be;
+// -1 when there is none.
+func (s *Stream) Unanswered() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unanswered
 }
 
 // Reserve lets batches go out that begin below offset, once that is recorded in the state.
@@ -206,6 +215,9 @@ func (s *Stream) settle(fault *Fault, at time.Time) {
 	s.mu.Lock()
 	s.inFlight = false
 	b := s.queue.pop()
+	if fault != nil && fault.Verdict == Ambiguous {
+		s.unanswered = fault.BeginOffset // also when another fault came first
+	}
 	if fault == nil {
 		s.next += int64(b.Count)
 		s.checkedAt = at

@@ -146,6 +146,27 @@ func TestStreamLosesAnAnswer(t *testing.T) {
 	}
 }
 
+// A stream that has ended with another fault while a batch was in flight still tells that the
+// answer for that never came.
+func TestStreamLosesAnAnswerAfterAnotherFault(t *testing.T) {
+	r := newRig(t)
+	arrived, faulted := make(chan struct{}), make(chan struct{})
+	r.answer = func(request *kmsg.ProduceRequest) *kmsg.ProduceResponse {
+		close(arrived)
+		<-faulted
+		return request.ResponseKind().(*kmsg.ProduceResponse) // which leaves the batch out
+	}
+	s := r.open(1000)
+	s.Push(r.next(0, 5))
+	<-arrived
+	s.Push(r.next(7, 5)) // out of place
+	close(faulted)
+	<-s.Idle()
+	if _, _, _, fault := s.Status(); fault == nil || fault.Verdict != Quarantined || s.Unanswered() != 0 {
+		t.Errorf("fault %v, unanswered %d", fault, s.Unanswered())
+	}
+}
+
 func TestStreamSendsNothingWithoutTheLease(t *testing.T) {
 	r := newRig(t)
 	s := r.open(1000)
