@@ -142,10 +142,11 @@ func lateBatch(t *testing.T, r *rig, target produce.Target, offset, timestampMs 
 	group.Go(func() { engine.Run(ctx) })
 	defer group.Wait()
 	defer cancel()
-	position, err := engine.Position(ctx, target, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var position produce.Position
+	testenv.Eventually(t, patience, "the leader of "+target.String(), func() (err error) { // a new topic's takes a moment
+		position, err = engine.Position(ctx, target, time.Now())
+		return err
+	})
 	maker, err := batch.NewFillerMaker(batch.FillerMakerConfig{Cached: 1})
 	if err != nil {
 		t.Fatal(err)
