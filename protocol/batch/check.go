@@ -1,7 +1,5 @@
 package batch
 
-import "github.com/twmb/franz-go/pkg/kbin"
-
 // Kind says what has to happen to a source batch before a stock broker can be
 // given it by Produce.
 type Kind uint8
@@ -99,11 +97,11 @@ func checkDeltas(b Batch, records []byte) error {
 			return corrupt(b, "record %d of %d is cut", want, count)
 		}
 		records = records[n:]
-		_, n = kbin.Varlong(body[1:]) // behind the record's attributes: timestamp delta
+		n = varlongLen(body[1:]) // behind the record's attributes: timestamp delta
 		if n <= 0 {
 			return corrupt(b, "record %d of %d: timestamp delta", want, count)
 		}
-		if delta, m := kbin.Varint(body[1+n:]); m <= 0 || delta != want {
+		if delta, m := varint(body[1+n:]); m <= 0 || delta != want {
 			return corrupt(b, "record %d of %d has offset delta %d", want, count, delta)
 		}
 	}

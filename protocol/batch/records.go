@@ -86,7 +86,7 @@ func walk(b Batch, records []byte, fn func(*Record) error) error {
 // splitRecord returns the body of the first record and the bytes it takes with
 // its length, 0 when there is no whole record.
 func splitRecord(in []byte) (body []byte, n int) {
-	length, n := kbin.Varint(in)
+	length, n := varint(in)
 	if n <= 0 || length < minRecordLen-1 || int64(length) > int64(len(in)-n) {
 		return nil, 0
 	}
