@@ -12,12 +12,12 @@ type newTopic struct {
 	mirrored               bool // has a MirrorInfo with an id other than zero
 }
 
-// newTopics is a walked CreateTopics request: body[:countAt], the count, the topics, body[tailAt:].
+// newTopics is a walked CreateTopics request: the count, the topics, body[tailAt:].
 type newTopics struct {
-	version         int16
-	body            []byte
-	countAt, tailAt int
-	topics          []newTopic
+	version int16
+	body    []byte
+	tailAt  int
+	topics  []newTopic
 }
 
 // walkCreateTopics reads v0 to v8. It works on bytes because kmsg does not know v8, and so that whatever is not looked at

@@ -234,8 +234,8 @@ func compact(t *rapid.T, log []record) (kept []record) {
 		gone[key] = log[i].appendValue(nil) == nil && rapid.Bool().Draw(t, "gone")
 	}
 	for i, r := range log {
-		key := string(r.appendKey(nil))
-		if !gone[key] && (last[key] == i || rapid.Bool().Draw(t, "kept")) {
+		key := r.appendKey(nil)
+		if !gone[string(key)] && (last[string(key)] == i || rapid.Bool().Draw(t, "kept")) {
 			kept = append(kept, r)
 		}
 	}

@@ -75,7 +75,7 @@ func setDefault[T int | time.Duration](value *T, standard T) {
 }
 
 // Run carries streams until ctx ends, and returns when all connections are closed.
-func (e *Engine) Run(ctx context.Context) error {
+func (e *Engine) Run(ctx context.Context) {
 	e.mu.Lock()
 	e.running = ctx
 	for _, l := range e.lanes {
@@ -87,7 +87,6 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.lanes = map[laneKey]*lane{}
 	e.mu.Unlock()
 	e.group.Wait()
-	return nil
 }
 
 // start runs a lane. Called with mu held.
