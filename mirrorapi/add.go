@@ -85,7 +85,7 @@ func (h *Handler) add(ctx context.Context, req *mirrormsg.TopicsRequest) ([]*add
 		a := &addition{name: name}
 		a.source, a.err = checkSourceTopic(src, mirror.Name, name)
 		if a.err == nil {
-			a.err = checkKnownTopic(view, mirror.Name, name, a.source.id)
+			a.err = checkKnownTopic(view, name, a.source.id)
 		}
 		if a.err == nil && !h.claim(name) {
 			a.err = failf(mirrormsg.TopicAlreadyInMirror, "topic %s is being added by another request", name)
@@ -96,6 +96,9 @@ func (h *Handler) add(ctx context.Context, req *mirrormsg.TopicsRequest) ([]*add
 	}
 	h.planConfigs(ctx, src, additions, exclude)
 	h.ensureDestination(ctx, additions, req.ReplicationFactor)
+	for _, a := range pending(additions) {
+		a.err = checkSameSource(view, mirror.Name, a)
+	}
 	h.joinMirror(ctx, mirror, additions)
 	h.proveEmpty(ctx, additions)
 	h.readOverrides(ctx, additions)
@@ -140,8 +143,8 @@ func checkSourceTopic(src *source, mirror, name string) (topicInfo, error) {
 	return topic, nil
 }
 
-// checkKnownTopic refuses a topic that is in a mirror, and one whose source topic is not the one that it stands for.
-func checkKnownTopic(view *state.View, mirror, name string, sourceID state.TopicID) error {
+// checkKnownTopic refuses a topic that is in a mirror, and one that was created for another source topic.
+func checkKnownTopic(view *state.View, name string, sourceID state.TopicID) error {
 	if remembered, ok := view.SourceIDOf(name); ok && !remembered.IsZero() && remembered != sourceID {
 		return failf(mirrormsg.InconsistentTopicID, "topic %s was created here for the source topic with id %s, but the "+
 			"source's topic of this name has the id %s: it was recreated, or it is another cluster's", name, remembered, sourceID)
@@ -150,13 +153,24 @@ func checkKnownTopic(view *state.View, mirror, name string, sourceID state.Topic
 	if !ok {
 		return nil
 	}
-	if known.Desired != state.DesiredStopped {
+	switch known.Desired {
+	case state.DesiredStopped:
+	case state.DesiredAdding:
+		return failf(mirrormsg.TopicAlreadyInMirror, "topic %s is being added to mirror %s; if that was cut short it is taken back within seconds: see describe, then try again", name, known.Mirror)
+	default:
 		return failf(mirrormsg.TopicAlreadyInMirror, "topic %s is already in mirror %s", name, known.Mirror)
 	}
-	if known.Mirror == mirror && !known.SourceID.IsZero() && known.SourceID != sourceID {
+	return nil
+}
+
+// checkSameSource refuses a topic that was mirrored from another source topic of its name, as long as it is still the
+// same topic here.
+func checkSameSource(view *state.View, mirror string, a *addition) error {
+	known, ok := view.TopicByID(a.destination.id)
+	if ok && known.Mirror == mirror && !known.SourceID.IsZero() && known.SourceID != a.source.id {
 		return failf(mirrormsg.InconsistentTopicID, "topic %s was mirrored from the source topic with id %s, but the "+
 			"source's topic of this name now has the id %s: it was recreated; delete the topic here to mirror the new one",
-			name, known.SourceID, sourceID)
+			a.name, known.SourceID, a.source.id)
 	}
 	return nil
 }

@@ -503,6 +503,13 @@ func TestAddAgainFromARecreatedSourceTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRefusal(t, &e.add("m1", "orders").Status, mirrormsg.InconsistentTopicID, topic.SourceID.String(), "it was recreated")
+	// Following the advice: with the topic deleted here the new one of the source can be mirrored.
+	if err := e.destination.DeleteTopic("orders"); err != nil {
+		t.Fatal(err)
+	}
+	if again := e.mustAdd("m1", "orders")[0]; again.ID == topic.ID || again.SourceID == topic.SourceID || again.WasStopped {
+		t.Errorf("the store has %+v", again)
+	}
 }
 
 func TestAddToATopicRecreatedOnTheDestination(t *testing.T) {

@@ -77,7 +77,7 @@ func TestAddRefusesATopicThatIsBeingAdded(t *testing.T) {
 	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
 	e.mirror("m1")
 	e.gate.hook = func() error {
-		wantRefusal(t, &e.add("m1", "orders").Status, mirrormsg.TopicAlreadyInMirror, "topic orders is already in mirror m1")
+		wantRefusal(t, &e.add("m1", "orders").Status, mirrormsg.TopicAlreadyInMirror, "topic orders is being added to mirror m1")
 		e.do(state.RollbackTopic{ID: e.topic("orders").ID}) // even then: the first request is still at work on its configs
 		wantRefusal(t, &e.add("m1", "orders").Status, mirrormsg.TopicAlreadyInMirror, "topic orders is being added by another request")
 		return nil

@@ -168,7 +168,7 @@ func TestHalfClose(t *testing.T) {
 		if _, err := conn.Write(rawFrame(frame[8:])); err != nil {
 			t.Error(err)
 		}
-		if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 	})

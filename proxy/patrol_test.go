@@ -137,8 +137,8 @@ func TestStalledConnectionsEnd(t *testing.T) {
 	broker := newScripted(t, sink(&atBroker))
 	server := startServer(t, mirroredStore(t).View, nil, broker.broker(1))
 	conn := dialTo(t, server.Addr())
-	send(t, conn, opaque(1, 1<<20)[:1<<19])
-	eventually(t, "half a frame to pass", func() bool { return atBroker.Load() == 1<<19 })
+	send(t, conn, opaque(1, 1<<19)[:1<<18])
+	eventually(t, "half a frame to pass", func() bool { return atBroker.Load() == 1<<18 })
 	server.engine.patrol(server.gate, time.Now())
 	if closedBy(server, CauseStalled) != 0 {
 		t.Fatal("closed at the first look")

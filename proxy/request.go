@@ -111,9 +111,9 @@ func (s *Session) supported(r *request) (Decision, bool) {
 func (s *Session) decide(action enforce.Action, r *request) Decision {
 	switch action {
 	case enforce.Relay:
-		return s.forward(r, relay)
+		return s.forwardWhole(r, relay)
 	case enforce.Edit:
-		return s.forward(r, edit)
+		return s.forwardWhole(r, edit)
 	case enforce.Local:
 		if d, ok := r.whole(s.limits.LocalBytes); !ok {
 			return d
@@ -149,6 +149,17 @@ func (s *Session) entry(r *request, kind entryKind) entry {
 func (s *Session) forward(r *request, kind entryKind) Decision {
 	s.queue.push(s.entry(r, kind))
 	return Decision{Verb: Forward, N: r.total}
+}
+
+// forwardWhole passes the request on as it is, a large one only when it is there: a broker takes the memory for what a
+// request claims to have before its bytes come, and few claims of that size fill it. Large produces go by forward.
+func (s *Session) forwardWhole(r *request, kind entryKind) Decision {
+	if r.total > s.limits.LocalBytes {
+		if d, ok := r.whole(sizeBytes + s.limits.RequestBytes); !ok {
+			return d
+		}
+	}
+	return s.forward(r, kind)
 }
 
 // answer swallows the request and answers it with a body that is there already.

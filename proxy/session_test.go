@@ -543,6 +543,28 @@ func TestQueueLimits(t *testing.T) {
 	}
 }
 
+// A broker takes memory for what a request claims to be: large ones go there when they are there, but for produces, which
+// are what large requests are.
+func TestLargeRequestsAreForwardedWhole(t *testing.T) {
+	session := newTestSession(t, mirroredStore(t).View)
+	limit := session.limits.LocalBytes
+	small := opaque(1, limit-100)
+	if d := session.OnRequest(small[:100]); d.Verb != Forward {
+		t.Errorf("a request of %d bytes: %v, want it to pass as it comes", len(small), d.Verb)
+	}
+	large := opaque(2, limit)
+	if d := session.OnRequest(large[:100]); d.Verb != NeedMore || d.N != len(large) {
+		t.Errorf("a request of %d bytes: %v %d, want it whole", len(large), d.Verb, d.N)
+	}
+	if d := session.OnRequest(large); d.Verb != Forward || d.N != len(large) {
+		t.Errorf("the whole of it: %v %d", d.Verb, d.N)
+	}
+	produce := requestFrame(3, produceRequest(9, -1, limit, named("other")...))
+	if d := session.OnRequest(produce[:1000]); d.Verb != Forward {
+		t.Errorf("a large produce: %v, want it to pass as it comes", d.Verb)
+	}
+}
+
 func TestRelayAllocatesNothing(t *testing.T) {
 	for name, request := range map[string]kmsg.Request{
 		"produce v9":  produceRequest(9, -1, 1000, named("other")...),

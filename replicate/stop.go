@@ -48,6 +48,10 @@ func (p *partition) stop(w *wanted) error {
 			return err
 		}
 		ready.addNote(note)
+		if end := ready.lastMirroredOffset; end >= 0 && end < position.EndOffset && !position.Fenced() {
+			// Read before the marker: what stands there is not the mirror's.
+			ready.addNote(fmt.Sprintf("%s: offsets %d to %d were written by something other than the mirror; compare with the source", target, end, position.EndOffset-1))
+		}
 		if ready.lastMirroredOffset < 0 {
 			ready.addNote(fmt.Sprintf("%s ends at offset %d with what the mirror did not write, and where its own records end is not known", target, position.EndOffset))
 		}

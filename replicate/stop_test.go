@@ -45,6 +45,7 @@ func TestStopAfterAForeignWrite(t *testing.T) {
 	if got := r.partition(id, 0).LastMirroredOffset; got != 10 {
 		t.Errorf("last mirrored offset %d, want 10", got)
 	}
+	wantError(t, r.partition(id, 0), "offsets 10 to 15 were written by something other than the mirror")
 	r.add("shifted", 1)
 	r.awaitStatus(id, 1, state.Failed)
 	wantError(t, r.partition(id, 0), "handed over at offset 10", "ends at 16")

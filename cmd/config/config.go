@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -71,11 +72,9 @@ func Parse(args []string, readFile func(string) ([]byte, error), out io.Writer) 
 	if file != "" {
 		fromFile, errs := readYAML(file, readFile)
 		problems = append(problems, errs...)
-		values = fromFile
+		maps.Copy(values, fromFile)
 	}
-	for name, v := range given { // a flag wins over the file
-		values[name] = v
-	}
+	maps.Copy(values, given) // a flag wins over the file
 	c := &Config{DestinationClient: map[string]string{}}
 	problems = append(problems, c.apply(values)...)
 	problems = append(problems, c.check()...)

@@ -142,6 +142,7 @@ func TestRefusals(t *testing.T) {
 		"destination flag alone":      {"--destination.security.protocol"},
 		"wildcard without advertised": {"--destination=b:1", "--listen=0.0.0.0:9094"},
 		"missing file":                {"--config=missing.yaml"},
+		"missing file beside a flag":  {"--config=missing.yaml", "--destination=b:1"},
 		"node port taken twice":       {"--destination=b:1", "--node-ports=1=9000,2=9000"},
 		"node port is listen":         {"--destination=b:1", "--node-ports=1=9094"},
 		"one node, two ports":         {"--destination=b:1", "--node-ports=1=9000,1=9001"},

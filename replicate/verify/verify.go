@@ -210,7 +210,7 @@ func (p pair) compareEnds(ctx context.Context, row *Partition) error {
 		return fmt.Errorf("%s-%d: %w", row.Topic, row.Partition, err)
 	}
 	if d.end > s.end {
-		row.Difference = fmt.Sprintf("the destination ends at %d, %d offsets behind the source's end %d", d.end, d.end-s.end, s.end)
+		row.Difference = fmt.Sprintf("the destination ends at %d, %d offsets past the source's end %d", d.end, d.end-s.end, s.end)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func TestDifferences(t *testing.T) {
 		"header order":  {func(r []*kgo.Record) []*kgo.Record { h := r[3].Headers; h[0], h[1] = h[1], h[0]; return r }, `offset 3: header 0 is ""="", the source's "a"=null`},
 		"header count":  {func(r []*kgo.Record) []*kgo.Record { r[3].Headers = r[3].Headers[:1]; return r }, "offset 3: there are 1 headers, on the source 2"},
 		"lost":          {func(r []*kgo.Record) []*kgo.Record { return r[:3] }, "log ends early: offset 4 was waited for, the log ends at 3"},
-		"doubled":       {func(r []*kgo.Record) []*kgo.Record { return append(r, r[3]) }, "the destination ends at 5, 1 offsets behind the source's end 4"},
+		"doubled":       {func(r []*kgo.Record) []*kgo.Record { return append(r, r[3]) }, "the destination ends at 5, 1 offsets past the source's end 4"},
 		"shifted":       {func(r []*kgo.Record) []*kgo.Record { return append([]*kgo.Record{{Value: []byte("new")}}, r...) }, "offset 0: the timestamp is"},
 	} {
 		t.Run(name, func(t *testing.T) {
