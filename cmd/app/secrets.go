@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/magiconair/properties"
-
 	"kafka-mirror-proxy/cmd/config"
 	"kafka-mirror-proxy/mirrorapi"
 )
@@ -81,13 +79,12 @@ func (s *secrets) fromFile(path, key string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read what a reference names: %w", err)
 	}
-	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
-	p, err := loader.LoadBytes(b)
+	named, err := config.Properties(b)
 	if err != nil {
 		// The parser's words may repeat a line of the file.
 		return "", fmt.Errorf("read what a reference names: %s is no properties file", path)
 	}
-	value, ok := p.Get(key)
+	value, ok := named[key]
 	if !ok {
 		return "", errors.New("the reference to " + path + ": it has no key " + key)
 	}

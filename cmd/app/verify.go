@@ -8,10 +8,10 @@ import (
 	"io"
 	"time"
 
-	"github.com/magiconair/properties"
 	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kafka-mirror-proxy/cmd/config"
 	"kafka-mirror-proxy/replicate/connect"
 	"kafka-mirror-proxy/replicate/verify"
 )
@@ -94,12 +94,9 @@ func verifyClient(side, servers, file string, readFile func(string) ([]byte, err
 		if err != nil {
 			return nil, fmt.Errorf("--%s-config: %w", side, err)
 		}
-		loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
-		p, err := loader.LoadBytes(b)
-		if err != nil {
+		if configs, err = config.Properties(b); err != nil {
 			return nil, fmt.Errorf("--%s-config: %w", side, err)
 		}
-		configs = p.Map()
 	}
 	if servers != "" {
 		configs["bootstrap.servers"] = servers

@@ -8,27 +8,25 @@ import (
 	"strings"
 	"time"
 
-	"github.com/magiconair/properties"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kafka-mirror-proxy/cmd/config"
 	"kafka-mirror-proxy/protocol/mirrormsg"
 )
 
-// readProperties reads a file in Java's properties format. Values are taken as they are: ${...} in them is a
-// reference that the proxy resolves, not this tool.
+// readProperties reads a file in Java's properties format. References in it are resolved by the proxy, not by this tool.
 func readProperties(file string, readFile func(string) ([]byte, error)) (map[string]string, error) {
 	b, err := readFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read properties: %w", err)
 	}
-	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
-	p, err := loader.LoadBytes(b)
+	configs, err := config.Properties(b)
 	if err != nil {
 		return nil, fmt.Errorf("read properties %s: %w", file, err)
 	}
-	return p.Map(), nil
+	return configs, nil
 }
 
 // client talks to the proxy, and only to it.
