@@ -90,7 +90,7 @@ func client(t *testing.T, seeds []string, opts ...kgo.Opt) *kgo.Client {
 }
 
 func newRig(t *testing.T, source, destination []string) *rig {
-	settings, err := connect.Dialer(map[string]string{"bootstrap.servers": destination[0]}, func(v string) (string, error) { return v, nil })
+	settings, _, err := connect.Parse(map[string]string{"bootstrap.servers": destination[0]}, func(v string) (string, error) { return v, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func newRig(t *testing.T, source, destination []string) *rig {
 		settings: Settings{Backoff: 50 * time.Millisecond, BackoffMax: time.Second, DeletedPause: 20 * time.Millisecond, MetadataRefresh: 100 * time.Millisecond, FenceWait: 10 * time.Millisecond},
 	}
 	r.store.generation.Store(1)
-	r.clusters = &rigClusters{source: source, destination: destination, client: client(t, destination), sourceClient: client(t, source), dial: settings}
+	r.clusters = &rigClusters{source: source, destination: destination, client: client(t, destination), sourceClient: client(t, source), dial: settings.Dial}
 	r.do(state.CreateMirror{Name: "m", Configs: map[string]string{"bootstrap.servers": source[0]}})
 	return r
 }

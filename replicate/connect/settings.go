@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -70,15 +69,6 @@ func Options(configs map[string]string, resolve func(string) (string, error)) (o
 		return nil, nil, err
 	}
 	return s.Options(), ignored, nil
-}
-
-// Dialer is Parse for connections that speak the protocol by themselves; see Settings.Dial.
-func Dialer(configs map[string]string, resolve func(string) (string, error)) (func(ctx context.Context, addr string) (net.Conn, error), error) {
-	s, _, err := Parse(configs, resolve)
-	if err != nil {
-		return nil, err
-	}
-	return s.Dial, nil
 }
 
 // Options are the options for a kgo client. They carry no logger.
