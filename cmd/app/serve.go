@@ -99,7 +99,7 @@ func assemble(cfg *config.Config, world World, log zerolog.Logger) (parts []part
 	if err := registry.Register(replicator); err != nil {
 		return nil, nil, fmt.Errorf("register the replication's metrics: %w", err)
 	}
-	if server, err = newServer(cfg, store, gate, handler, settings, registry, log); err != nil {
+	if server, err = newServer(cfg, store, gate, handler, registry, log); err != nil {
 		return nil, nil, err
 	}
 	brokers := &brokerWatch{destination: client, set: server.SetBrokers, log: log}
@@ -149,7 +149,7 @@ func openDestination(cfg *config.Config, secrets *secrets, log zerolog.Logger) (
 	return settings, client, nil
 }
 
-func newServer(cfg *config.Config, store *state.Kafka, gate *enforce.Gate, handler *mirrorapi.Handler, settings *connect.Settings, registry *prometheus.Registry, log zerolog.Logger) (*proxy.Server, error) {
+func newServer(cfg *config.Config, store *state.Kafka, gate *enforce.Gate, handler *mirrorapi.Handler, registry *prometheus.Registry, log zerolog.Logger) (*proxy.Server, error) {
 	metrics, err := proxy.NewMetrics(registry)
 	if err != nil {
 		return nil, err
@@ -185,6 +185,9 @@ func advertised(cfg *config.Config) string {
 	return net.JoinHostPort(cfg.AdvertisedHost, port)
 }
 
+// rollbackPause is the wait before leftovers that could not be rolled back are tried again.
+const rollbackPause = time.Second
+
 // followState does what a change of the state asks of the program as a whole: an owner rolls back what the one before
 // left half done, and clients of mirrors that are gone are closed.
 func followState(ctx context.Context, store state.Store, handler *mirrorapi.Handler, both *clusters, log zerolog.Logger) error {
@@ -192,9 +195,11 @@ func followState(ctx context.Context, store state.Store, handler *mirrorapi.Hand
 	defer cancel()
 	var generation int64 // whose leftovers were rolled back
 	for {
+		var again <-chan time.Time
 		if now := store.Generation(); now != 0 && now != generation {
 			if err := handler.RollbackLeftovers(ctx); err != nil {
 				log.Error().Err(err).Msg("topics whose add was not finished by the last owner could not be rolled back; trying again")
+				again = time.After(rollbackPause)
 			} else {
 				generation = now
 			}
@@ -204,6 +209,7 @@ func followState(ctx context.Context, store state.Store, handler *mirrorapi.Hand
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+		case <-again:
 		}
 	}
 }
