@@ -3,6 +3,7 @@ package acceptance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -313,6 +314,15 @@ func franzReport(t *testing.T, s *side) string {
 		}
 		fmt.Fprintf(&report, "%s: %+v\n", what, value)
 	}
+	// Each broker learns of a change in its own time.
+	eventually := func(what string, seen func() (bool, error)) {
+		testenv.Eventually(t, callTimeout, what, func() error {
+			if yes, err := seen(); err != nil || !yes {
+				return errors.Join(errors.New("not yet"), err)
+			}
+			return nil
+		})
+	}
 	brokers, err := admin.ListBrokers(ctx)
 	for _, broker := range brokers {
 		note("broker", fmt.Sprintf("%d %s:%d", broker.NodeID, broker.Host, broker.Port), err)
@@ -331,14 +341,29 @@ func franzReport(t *testing.T, s *side) string {
 	value := "7200000"
 	altered, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Name: "retention.ms", Value: &value}}, s.topic)
 	note("altered", altered[0].Err, err)
-	configs, err := admin.DescribeTopicConfigs(ctx, s.topic)
+	var configs kadm.ResourceConfigs
+	eventually("the altered config to be described", func() (bool, error) {
+		configs, err = admin.DescribeTopicConfigs(ctx, s.topic)
+		return err == nil && slices.ContainsFunc(configs[0].Configs, func(c kadm.Config) bool { return c.Key == "retention.ms" && c.MaybeValue() == value }), err
+	})
 	for _, config := range configs[0].Configs {
 		note(config.Key, config.MaybeValue(), err)
 	}
+	// Markers come to the log after the transaction has ended for its producer.
+	eventually("the markers of both transactions", func() (bool, error) {
+		ends, err := admin.ListCommittedOffsets(ctx, s.topic)
+		sum := int64(0)
+		ends.Each(func(o kadm.ListedOffset) { sum += o.Offset })
+		return sum == 3*clientRecords+2*3, err
+	})
 	deleted, err := admin.DeleteRecords(ctx, kadm.Offsets{s.topic: {0: {Topic: s.topic, Partition: 0, At: 5}}})
 	note("low watermark", deleted[s.topic][0].LowWatermark, err)
 	for _, list := range []func(context.Context, ...string) (kadm.ListedOffsets, error){admin.ListStartOffsets, admin.ListEndOffsets, admin.ListCommittedOffsets} {
-		listed, err := list(ctx, s.topic)
+		var listed kadm.ListedOffsets
+		eventually("the new partitions to be listed", func() (bool, error) {
+			listed, err = list(ctx, s.topic)
+			return len(listed[s.topic]) == 5 && listed.Error() == nil, err
+		})
 		for _, partition := range slices.Sorted(maps.Keys(listed[s.topic])) {
 			note("offset", listed[s.topic][partition].Offset, err)
 		}

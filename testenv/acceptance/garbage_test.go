@@ -265,9 +265,12 @@ func (g *garbage) halfFrames(t *testing.T) {
 		}
 	}
 	want := float64(len(silent) - each)
-	if closed := g.Metric(`kafka_mirror_proxy_closes_total{cause="header_timeout"}`) - timeouts; closed < want {
-		t.Errorf("%v connections were closed for want of a header, want %v", closed, want)
-	}
+	testenv.Eventually(t, callTimeout, "the closes to be counted", func() error { // a peer sees the close before it is
+		if closed := g.Metric(`kafka_mirror_proxy_closes_total{cause="header_timeout"}`) - timeouts; closed < want {
+			return fmt.Errorf("%v connections were closed for want of a header, want %v", closed, want)
+		}
+		return nil
+	})
 }
 
 // halfBodies name large requests that the proxy would have to hold whole, and fall silent. They must not keep others from

@@ -154,7 +154,7 @@ func (s *side) toolSteps() []toolStep {
 		{class: configTool, args: with(entity, "--alter", "--delete-config", "max.message.bytes")},
 		{class: configTool, args: []string{"--describe", "--entity-type", "brokers"}},
 		{class: tools + "ConsoleProducer", stdin: records.String(), args: with(topic, "--reader-property", "parse.key=true", "--reader-property", "key.separator=:")},
-		{class: tools + "GetOffsetShell", args: topic, contains: "TOPIC:3:"},
+		{class: tools + "GetOffsetShell", args: topic, contains: "TOPIC:3:", reads: true},
 		{class: consumerTool, args: slices.Concat(topic, group, []string{"--from-beginning", "--max-messages", fmt.Sprint(toolRecords), "--timeout-ms", "60000",
 			"--formatter-property", "print.key=true", "--formatter-property", "print.partition=true", "--formatter-property", "print.offset=true"}),
 			loose: sortedLines, contains: "value 199"},
