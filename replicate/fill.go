@@ -73,7 +73,7 @@ func (p *partition) pushFiller(w *wanted, stream *produce.Stream, producerID, fr
 	for {
 		for from < goal && stream.QueuedBytes() < fillAheadBytes {
 			n := int32(min(goal-from, batch.MaxFillerRecords))
-			filler, err := p.tenure.filler.Append(nil, n, p.tenure.cfg.Clock().UnixMilli(), producerID, 0, produce.SequenceOf(from))
+			filler, err := p.tenure.filler.Append(nil, n, p.tenure.cfg.Clock().UnixMilli(), producerID, 0, batch.SequenceOf(from))
 			if err != nil {
 				return false, err
 			}

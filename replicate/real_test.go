@@ -151,7 +151,7 @@ func lateBatch(t *testing.T, r *rig, target produce.Target, offset, timestampMs 
 	if err != nil {
 		t.Fatal(err)
 	}
-	bytes, err := maker.Append(nil, 2, timestampMs, target.ProducerID(), 0, produce.SequenceOf(offset))
+	bytes, err := maker.Append(nil, 2, timestampMs, target.ProducerID(), 0, batch.SequenceOf(offset))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func (s *session) take(b batch.Batch, held *holding, coder *batch.Coder) error {
 	}
 	epoch := b.LeaderEpoch()
 	count := b.Count()
-	batch.SetProducer(b, s.producerID, 0, produce.SequenceOf(base))
+	batch.SetProducer(b, s.producerID, 0, batch.SequenceOf(base))
 	held.use()
 	s.advance(base+int64(count), epoch)
 	s.stream.Push(produce.Batch{Bytes: b, BaseOffset: base, Count: count, Release: held.releaser})
@@ -148,7 +148,7 @@ func (s *session) pushReencoded(b batch.Batch, budget *Budget, coder *batch.Code
 		if base != s.next || int64(count) != int64(b.LastOffsetDelta())+1 {
 			return produce.Faultf(produce.Quarantined, "%s: the source's batch of offsets %d to %d does not hold every offset, which this version cannot mirror", s.target, base, b.LastOffset())
 		}
-		batch.SetProducer(b, s.producerID, 0, produce.SequenceOf(base))
+		batch.SetProducer(b, s.producerID, 0, batch.SequenceOf(base))
 		held.use()
 		s.advance(base+int64(count), epoch)
 		s.stream.Push(produce.Batch{Bytes: b, BaseOffset: base, Count: count, Release: held.releaser})

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kafka-mirror-proxy/protocol/batch"
 	"kafka-mirror-proxy/replicate/produce"
 	"kafka-mirror-proxy/state"
 )
@@ -77,7 +78,7 @@ func (p *partition) mirroredEnd(target produce.Target, position *produce.Positio
 	// that with its last sequence, behind which stand foreign records.
 	last := position.EndOffset - 1
 	if position.Producer != nil && position.Producer.LastSequence >= 0 {
-		last -= int64((produce.SequenceOf(last) - position.Producer.LastSequence) & 0x7fffffff)
+		last -= int64((batch.SequenceOf(last) - position.Producer.LastSequence) & 0x7fffffff)
 	}
 	if last+1 != known && last >= position.LogStart && !position.Fenced() {
 		if own, err := p.tenure.engine.Wrote(p.ctx, target, position, last); err != nil || own {

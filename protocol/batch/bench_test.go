@@ -124,7 +124,7 @@ func BenchmarkHideFiller(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var err error
-				if out, _, err = c.AppendVisible(out[:0], raw, ourID); err != nil {
+				if out, _, err = c.AppendVisible(out[:0], raw); err != nil {
 					b.Fatal(err)
 				}
 			}

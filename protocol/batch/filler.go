@@ -98,13 +98,13 @@ const (
 	FillerAll                // nothing but filler
 )
 
-// Filler looks for filler in a batch: records of the producer id with the
+// Filler looks for filler in a batch: records of a mirror's producer with the
 // magic key, null value and no headers, looked for in every record. All that
 // we write is gzip, the cleaner keeps a batch's codec, and none decompresses to
 // more than MinLimitBytes, so that any other batch is known by its header. An
 // error means that the batch cannot be read.
-func (c *Coder) Filler(b Batch, producerID int64) (Filler, error) {
-	if !mayCarryFiller(b) || b.ProducerID() != producerID {
+func (c *Coder) Filler(b Batch) (Filler, error) {
+	if !mayCarryFiller(b) || !OfMirror(b) {
 		return FillerNone, nil
 	}
 	records, err := c.records(b, MinLimitBytes)
@@ -137,10 +137,9 @@ func (c *Coder) Filler(b Batch, producerID int64) (Filler, error) {
 	}
 }
 
-// IsFiller says that a batch is of the producer id and holds nothing but
-// filler.
-func (c *Coder) IsFiller(b Batch, producerID int64) (bool, error) {
-	f, err := c.Filler(b, producerID)
+// IsFiller says that a batch holds nothing but filler.
+func (c *Coder) IsFiller(b Batch) (bool, error) {
+	f, err := c.Filler(b)
 	return f == FillerAll, err
 }
 

@@ -65,7 +65,7 @@ func TestFillerIsReadAsSuch(t *testing.T) {
 			if got := headerOf(b); got != want {
 				t.Errorf("header %+v, want %+v", got, want)
 			}
-			if is, err := c.IsFiller(b, ourID); !is || err != nil {
+			if is, err := c.IsFiller(b); !is || err != nil {
 				t.Errorf("%d records: not recognised: %v", n, err)
 			}
 		}
@@ -125,7 +125,7 @@ func TestFillerLooksAtEveryRecord(t *testing.T) {
 	}{
 		"all":               {spec{codec: CodecGzip, producerID: ourID, records: records(5, func([]rec) {})}, FillerAll},
 		"cleaned":           {spec{codec: CodecGzip, producerID: ourID, base: 0, last: 900, records: records(1, func(r []rec) { r[0].Offset = 800 })}, FillerAll},
-		"other producer":    {spec{codec: CodecGzip, producerID: ourID + 1, records: records(5, func([]rec) {})}, FillerNone},
+		"other producer":    {spec{codec: CodecGzip, producerID: 1 << 61, records: records(5, func([]rec) {})}, FillerNone},
 		"other codec":       {spec{codec: CodecZstd, producerID: ourID, records: records(5, func([]rec) {})}, FillerNone},
 		"control":           {spec{codec: CodecGzip, attributes: attrControl, producerID: ourID, records: records(5, func([]rec) {})}, FillerNone},
 		"last has a value":  {spec{codec: CodecGzip, producerID: ourID, records: records(5, func(r []rec) { r[4].Value = []byte{} })}, FillerSome},
@@ -135,7 +135,7 @@ func TestFillerLooksAtEveryRecord(t *testing.T) {
 		"nothing":           {spec{codec: CodecGzip, producerID: ourID, last: 4}, FillerNone},
 		"too large to be":   {spec{codec: CodecGzip, producerID: ourID, records: append(records(5, func([]rec) {}), rec{Offset: 5, Value: make([]byte, MinLimitBytes)})}, FillerNone},
 	} {
-		got, err := c.Filler(tc.s.encode(t), ourID)
+		got, err := c.Filler(tc.s.encode(t))
 		if err != nil || got != tc.want {
 			t.Errorf("%s: %d, %v; want %d", name, got, err, tc.want)
 		}
@@ -145,7 +145,7 @@ func TestFillerLooksAtEveryRecord(t *testing.T) {
 func TestFillerOfADamagedBatchIsAnError(t *testing.T) {
 	b := filler(t, 100, 0)
 	b[HeaderLen+20] ^= 0xff
-	if got, err := newCoder(t).Filler(b, ourID); !errors.Is(err, ErrCorrupt) || got != FillerNone {
+	if got, err := newCoder(t).Filler(b); !errors.Is(err, ErrCorrupt) || got != FillerNone {
 		t.Errorf("%d, %v", got, err)
 	}
 }
@@ -170,7 +170,7 @@ func TestCheckNoFillerKey(t *testing.T) {
 		if want := s.codec == CodecGzip && s.records[at].Key != nil && string(s.records[at].Key) == FillerKey; want != (err != nil) {
 			t.Fatalf("refused %v, want %v", err, want)
 		}
-		got, ferr := c.Filler(raw, ourID)
+		got, ferr := c.Filler(raw)
 		if ferr != nil || err == nil && got != FillerNone {
 			t.Fatalf("passed, yet read as filler: %d, %v", got, ferr)
 		}

@@ -109,11 +109,11 @@ func FuzzIsFiller(f *testing.F) {
 		if b.Magic() == 2 {
 			putCRC(b, recompute(b))
 		}
-		is, err := c.IsFiller(b, ourID)
+		is, err := c.IsFiller(b)
 		if is && (err != nil || Validate(b) != nil) {
 			t.Fatalf("filler that is not a batch: %v", err)
 		}
-		out, hidden, err := c.AppendVisible(nil, b, ourID)
+		out, hidden, err := c.AppendVisible(nil, b)
 		if err != nil || !hidden {
 			return
 		}

@@ -29,16 +29,16 @@ func appendMarker(out []byte, h header) []byte {
 }
 
 // AppendVisible appends what clients are to see of a batch that may carry
-// filler of the producer id. When nothing has to be hidden it appends nothing
+// filler. When nothing has to be hidden it appends nothing
 // and hidden is false: the batch goes out as it is. Otherwise the data records
 // are kept where they are, as compaction would have left them, and offsets
 // behind the last one (or all, also of an empty batch) are covered as Hide
 // does. Offsets of the batch stay covered without a gap.
-func (c *Coder) AppendVisible(out []byte, b Batch, producerID int64) (visible []byte, hidden bool, err error) {
-	if len(b) >= HeaderLen && b.Magic() == 2 && b.Count() == 0 && b.ProducerID() == producerID {
+func (c *Coder) AppendVisible(out []byte, b Batch) (visible []byte, hidden bool, err error) {
+	if len(b) >= HeaderLen && b.Magic() == 2 && b.Count() == 0 && OfMirror(b) {
 		return appendMarker(out, headerOf(b)), true, nil
 	}
-	filler, err := c.Filler(b, producerID)
+	filler, err := c.Filler(b)
 	if err != nil || filler == FillerNone {
 		return out, false, err
 	}

@@ -55,7 +55,7 @@ func TestHideOfAnyBatchIsPlainControl(t *testing.T) {
 
 func visible(t failer, c *Coder, raw []byte) ([]byte, bool) {
 	t.Helper()
-	out, hidden, err := c.AppendVisible([]byte("before"), raw, ourID)
+	out, hidden, err := c.AppendVisible([]byte("before"), raw)
 	if err != nil || !bytes.HasPrefix(out, []byte("before")) {
 		t.Fatalf("visible: %v", err)
 	}

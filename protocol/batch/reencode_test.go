@@ -117,7 +117,7 @@ func TestReencodeKeepsEveryRecord(t *testing.T) {
 			stored := bytes.Clone(b)
 			SetProducer(stored, ourID, 0, int32(b.BaseOffset()))
 			SetBaseOffset(stored, b.BaseOffset())
-			out, hidden, err := c.AppendVisible(seen, stored, ourID)
+			out, hidden, err := c.AppendVisible(seen, stored)
 			if seen = out; !hidden {
 				seen = append(seen, stored...)
 			}

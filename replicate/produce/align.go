@@ -101,7 +101,7 @@ func checkOwnEnd(target Target, p *Position, expect Expectation) *Fault {
 		return nil
 	}
 	return Faultf(Quarantined, "%s ends at offset %d but the mirror's last record there has sequence %d instead of %d: something other than the mirror wrote to the topic. "+
-		"Compare with the source, then recreate the topic or remove it from the mirror", target, p.EndOffset, p.Producer.LastSequence, SequenceOf(p.EndOffset-1))
+		"Compare with the source, then recreate the topic or remove it from the mirror", target, p.EndOffset, p.Producer.LastSequence, batch.SequenceOf(p.EndOffset-1))
 }
 
 // compareTail reads the last batch of the destination: its header must say that the mirror
@@ -120,7 +120,7 @@ func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, so
 	case last.ProducerID() != target.ProducerID() || last.ProducerEpoch() != 0 || last.Control():
 		return -1, Faultf(Quarantined, "the batch of offsets %d to %d of %s was not written by the mirror. Compare with the source, then recreate the topic or remove it from the mirror",
 			base, last.LastOffset(), target)
-	case last.BaseSequence() != SequenceOf(base):
+	case last.BaseSequence() != batch.SequenceOf(base):
 		return -1, Faultf(Quarantined, "the batch at offset %d of %s belongs to source offset %d (modulo 2^31): something other than the mirror wrote to the topic. Compare with the source, then recreate the topic or remove it from the mirror",
 			base, target, last.BaseSequence())
 	case last.LastOffset() < source.LogStart:
@@ -259,5 +259,5 @@ func (e *Engine) Wrote(ctx context.Context, target Target, p *Position, offset i
 		return false, Because(Retry, err, "read the batch at offset %d of %s", offset, target)
 	}
 	return b != nil && b.LastOffset() >= offset && b.ProducerID() == target.ProducerID() && b.ProducerEpoch() == 0 && !b.Control() &&
-		b.BaseSequence() == SequenceOf(b.BaseOffset()), nil
+		b.BaseSequence() == batch.SequenceOf(b.BaseOffset()), nil
 }

@@ -19,7 +19,7 @@ func TestAlign(t *testing.T) {
 		texts          []string // of the error; none: it agrees
 	}
 	none := Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: -1}
-	inSequence := func(end int64) *ProducerState { return &ProducerState{LastSequence: SequenceOf(end - 1)} }
+	inSequence := func(end int64) *ProducerState { return &ProducerState{LastSequence: batch.SequenceOf(end - 1)} }
 	own := func(r *rig) { r.fill(100, "v") }
 	deleted := func(r *rig) { r.fill(100, "v"); r.deleteAll(100) }
 	for _, test := range []struct {
@@ -149,7 +149,7 @@ func TestTarget(t *testing.T) {
 		seen[other.ProducerID()] = other
 	}
 	for offset, want := range map[int64]int32{0: 0, 1<<31 - 1: 1<<31 - 1, 1 << 31: 0, 1<<31 + 14: 14, 1<<40 + 7: 7} {
-		if got := SequenceOf(offset); got != want {
+		if got := batch.SequenceOf(offset); got != want {
 			t.Errorf("sequence of %d is %d, want %d", offset, got, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kafka-mirror-proxy/protocol/batch"
 	"kafka-mirror-proxy/replicate/connect"
 )
 
@@ -36,7 +37,7 @@ func (p *Position) Fenced() bool { return p.Producer != nil && p.Producer.Epoch 
 // InSequence says that what stands last in the log was written by the mirror, as far as the
 // broker remembers.
 func (p *Position) InSequence() bool {
-	return p.Producer != nil && p.Producer.Epoch == 0 && p.EndOffset > 0 && p.Producer.LastSequence == SequenceOf(p.EndOffset-1)
+	return p.Producer != nil && p.Producer.Epoch == 0 && p.EndOffset > 0 && p.Producer.LastSequence == batch.SequenceOf(p.EndOffset-1)
 }
 
 // settlePause is how long to wait before asking again where a log that moves ends.

@@ -161,7 +161,7 @@ func (r *rig) put(raw []byte) {
 func (r *rig) fill(n int64, value string) {
 	r.t.Helper()
 	for base := int64(0); base < n; base += 10 {
-		r.put(dense(r.target.ProducerID(), 0, base, SequenceOf(base), int32(min(10, n-base)), value))
+		r.put(dense(r.target.ProducerID(), 0, base, batch.SequenceOf(base), int32(min(10, n-base)), value))
 	}
 }
 
@@ -188,7 +188,7 @@ func (r *rig) open(reserved int64) *Stream {
 // next is a batch of the mirror's, ready to be pushed.
 func (r *rig) next(base int64, n int32) Batch {
 	raw := dense(77, 3, base, 5, n, "v")
-	batch.SetProducer(raw, r.target.ProducerID(), 0, SequenceOf(base))
+	batch.SetProducer(raw, r.target.ProducerID(), 0, batch.SequenceOf(base))
 	return Batch{Bytes: raw, BaseOffset: base, Count: n}
 }
 

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+
+	"kafka-mirror-proxy/protocol/batch"
 )
 
 // Target is one partition of the destination, and the mirror that writes it.
@@ -26,9 +28,5 @@ func (t Target) ProducerID() int64 {
 	h.Write([]byte(t.Mirror))
 	h.Write(t.TopicID[:])
 	h.Write(binary.BigEndian.AppendUint32(nil, uint32(t.Partition)))
-	return int64(binary.BigEndian.Uint64(h.Sum(nil))&(1<<60-1) | 1<<60)
+	return int64(binary.BigEndian.Uint64(h.Sum(nil))&(uint64(batch.FirstMirrorProducer)-1) | uint64(batch.FirstMirrorProducer))
 }
-
-// SequenceOf is the sequence number of the record at an offset: the offset modulo 2^31, which
-// is how a broker wraps sequence numbers.
-func SequenceOf(offset int64) int32 { return int32(offset & 0x7fffffff) }
