@@ -3,9 +3,6 @@ package testenv
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -13,12 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 )
-
-//go:embed kafka/pom.xml
-var kafkaPom []byte
-
-//go:embed kafka/log4j2.properties
-var kafkaLogging []byte
 
 // KafkaAvailable says why real brokers cannot be started here, or nil.
 func KafkaAvailable() error {
@@ -34,33 +25,38 @@ func KafkaAvailable() error {
 // fresh checkout has Maven copy the jars (54 MB); later ones, also of other processes, only
 // list a folder.
 func JavaClasspath(ctx context.Context) (string, error) {
-	java, err := kafkaJava(ctx, 0)
+	java, err := kafkaJava(ctx, defaultVersion, 0)
 	return java.classpath, err
 }
 
-// javaCommand is how to start a main class of the pinned Kafka.
+// javaCommand is how to start a main class of one version of Kafka.
 type javaCommand struct {
+	version   kafkaVersion
 	classpath string
-	logging   string // path of log4j2.properties
+	logging   string // the JVM flag that names the configuration of its logging
 	archive   string // the JVM flag that uses, or makes, the archive of loaded classes
 	heapMiB   int
 }
 
-// kafkaJava fills the cache when needed.
-func kafkaJava(ctx context.Context, heapMiB int) (javaCommand, error) {
-	if err := KafkaAvailable(); err != nil {
-		return javaCommand{}, err
-	}
-	// Named after its content, so that another pinned version resolves anew.
-	digest := sha256.Sum256(append(bytes.Clone(kafkaPom), kafkaLogging...))
-	folder, err := cached(ctx, "kafka-"+hex.EncodeToString(digest[:6]), fillKafkaCache)
+// kafkaJava fills the cache of that version ("" is the default one) when needed.
+func kafkaJava(ctx context.Context, versionName string, heapMiB int) (javaCommand, error) {
+	version, err := versionOf(versionName)
 	if err != nil {
 		return javaCommand{}, err
 	}
-	return javaIn(folder, "-XX:SharedArchiveFile=", heapMiB)
+	if err := KafkaAvailable(); err != nil {
+		return javaCommand{}, err
+	}
+	folder, err := cached(ctx, version.folder(), func(ctx context.Context, folder string) error {
+		return fillKafkaCache(ctx, folder, version)
+	})
+	if err != nil {
+		return javaCommand{}, err
+	}
+	return javaIn(folder, version, "-XX:SharedArchiveFile=", heapMiB)
 }
 
-func javaIn(folder, archiveFlag string, heapMiB int) (javaCommand, error) {
+func javaIn(folder string, version kafkaVersion, archiveFlag string, heapMiB int) (javaCommand, error) {
 	jars, err := filepath.Glob(filepath.Join(folder, "*.jar"))
 	if err != nil {
 		return javaCommand{}, fmt.Errorf("list jars: %w", err)
@@ -68,9 +64,11 @@ func javaIn(folder, archiveFlag string, heapMiB int) (javaCommand, error) {
 	if len(jars) == 0 {
 		return javaCommand{}, fmt.Errorf("list jars: none in %s", folder)
 	}
+	logging, loggingFlag := version.loggingFile()
 	return javaCommand{
+		version:   version,
 		classpath: strings.Join(jars, string(os.PathListSeparator)), // sorted by Glob
-		logging:   filepath.Join(folder, "log4j2.properties"),
+		logging:   loggingFlag + filepath.Join(folder, logging),
 		archive:   archiveFlag + filepath.Join(folder, "classes.jsa"),
 		heapMiB:   heapMiB,
 	}, nil
@@ -78,20 +76,21 @@ func javaIn(folder, archiveFlag string, heapMiB int) (javaCommand, error) {
 
 // fillKafkaCache fetches the jars, then runs one broker to archive the classes it loads: a
 // broker that maps the archive starts in half the time.
-func fillKafkaCache(ctx context.Context, folder string) error {
+func fillKafkaCache(ctx context.Context, folder string, version kafkaVersion) error {
 	pom := filepath.Join(folder, "pom.xml")
-	if err := os.WriteFile(pom, kafkaPom, 0o644); err != nil {
+	if err := os.WriteFile(pom, version.pom(), 0o644); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(folder, "log4j2.properties"), kafkaLogging, 0o644); err != nil {
+	logging, _ := version.loggingFile()
+	if err := os.WriteFile(filepath.Join(folder, logging), version.logging(), 0o644); err != nil {
 		return err
 	}
-	maven := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies",
-		"-DincludeScope=runtime", "-DoutputDirectory="+folder)
-	if output, err := maven.CombinedOutput(); err != nil {
+	arguments := append([]string{"-q", "-B", "-f", pom, "dependency:copy-dependencies",
+		"-DincludeScope=runtime", "-DoutputDirectory=" + folder}, version.mavenProperties()...)
+	if output, err := exec.CommandContext(ctx, "mvn", arguments...).CombinedOutput(); err != nil {
 		return fmt.Errorf("mvn dependency:copy-dependencies: %w\n%s", err, output)
 	}
-	java, err := javaIn(folder, "-XX:ArchiveClassesAtExit=", 512)
+	java, err := javaIn(folder, version, "-XX:ArchiveClassesAtExit=", 512)
 	if err != nil {
 		return err
 	}
@@ -111,7 +110,7 @@ func (j javaCommand) arguments(mainClass string, args ...string) []string {
 		"-XX:TieredStopAtLevel=1",
 		j.archive,
 		"-Djava.awt.headless=true",
-		"-Dlog4j2.configurationFile=" + j.logging,
+		j.logging,
 		"-cp", j.classpath, mainClass,
 	}, args...)
 }
@@ -119,7 +118,7 @@ func (j javaCommand) arguments(mainClass string, args ...string) []string {
 // JavaCommand is a Java program with the class path of the pinned Kafka, not started yet: a main
 // class, or a single .java file. Its own logging goes at level WARN to standard error.
 func JavaCommand(ctx context.Context, program string, args ...string) (*exec.Cmd, error) {
-	java, err := kafkaJava(ctx, 256)
+	java, err := kafkaJava(ctx, defaultVersion, 256)
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,11 @@ const startTimeout = 2 * time.Minute
 
 // KafkaConfig describes a cluster of real brokers. The zero value is one broker.
 type KafkaConfig struct {
+	// Version is Kafka's; empty means 4.3.1. The others are 2.1.1, 2.8.2, 3.3.2, 3.9.1 and 4.0.0.
+	Version string
 	// Brokers is the number of nodes, each a broker and a KRaft controller; 0 means 1.
-	// Their ids are 1 to Brokers.
+	// Their ids are 1 to Brokers. Clusters before 3.3 have a ZooKeeper of their own instead of
+	// controllers, which runs until Close.
 	Brokers int
 	// Properties are set on every node and win over what this package sets.
 	Properties map[string]string
@@ -37,6 +40,7 @@ type KafkaConfig struct {
 type Kafka struct {
 	config    KafkaConfig
 	clusterID string
+	zooKeeper *zooKeeper // nil without
 	dir       string
 	ports     *PortBlock
 	spawner   *spawner
@@ -53,7 +57,7 @@ func StartKafka(ctx context.Context, config KafkaConfig) (*Kafka, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	java, err := kafkaJava(ctx, config.JVMHeapMiB)
+	java, err := kafkaJava(ctx, config.Version, config.JVMHeapMiB)
 	if err != nil {
 		return nil, fmt.Errorf("start kafka: %w", err)
 	}
@@ -73,6 +77,9 @@ func startKafka(ctx context.Context, config KafkaConfig, java javaCommand) (*Kaf
 		return nil, fmt.Errorf("start kafka: %w", err)
 	}
 	k := &Kafka{config: config, clusterID: newClusterID(), dir: dir, ports: ports, spawner: newSpawner()}
+	if java.version.zooKeeper {
+		k.zooKeeper = &zooKeeper{addr: ports.Addr(config.Brokers), dir: filepath.Join(dir, "zookeeper"), java: java, spawner: k.spawner}
+	}
 	for id := int32(1); id <= int32(config.Brokers); id++ {
 		k.brokers = append(k.brokers, &broker{
 			id:         id,
@@ -91,6 +98,9 @@ func startKafka(ctx context.Context, config KafkaConfig, java javaCommand) (*Kaf
 }
 
 func (k *Kafka) startAll(ctx context.Context) error {
+	if k.zooKeeper != nil {
+		return k.startOnZooKeeper(ctx)
+	}
 	formatting, formatContext := errgroup.WithContext(ctx)
 	for _, b := range k.brokers {
 		formatting.Go(func() error { return b.format(formatContext) })
@@ -221,6 +231,9 @@ func (k *Kafka) closeKeepingDir() error {
 		if b.process != nil {
 			errs = append(errs, b.process.kill())
 		}
+	}
+	if k.zooKeeper != nil {
+		errs = append(errs, k.zooKeeper.close())
 	}
 	k.spawner.close()
 	errs = append(errs, k.ports.Close())

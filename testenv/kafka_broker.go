@@ -25,21 +25,31 @@ type broker struct {
 	clusterID  string
 	properties map[string]string
 	process    *process
+	// logStartBytes is how long the log was when the process started.
+	logStartBytes int64
 }
 
 func (b *broker) dataDir() string        { return filepath.Join(b.dir, "data") }
 func (b *broker) logPath() string        { return filepath.Join(b.dir, "log") }
 func (b *broker) propertiesPath() string { return filepath.Join(b.dir, "server.properties") }
 
-// format writes the configuration and the empty metadata log. Each node is formatted by a JVM
-// of its own, which would double the start time; all run at once.
-func (b *broker) format(ctx context.Context) error {
+// configure writes the configuration.
+func (b *broker) configure() error {
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		return fmt.Errorf("format node %d: %w", b.id, err)
+		return fmt.Errorf("configure node %d: %w", b.id, err)
 	}
 	b.properties["log.dirs"] = b.dataDir()
 	if err := os.WriteFile(b.propertiesPath(), renderProperties(b.properties), 0o644); err != nil {
-		return fmt.Errorf("format node %d: %w", b.id, err)
+		return fmt.Errorf("configure node %d: %w", b.id, err)
+	}
+	return nil
+}
+
+// format writes the configuration and the empty metadata log. Each node is formatted by a JVM
+// of its own, which would double the start time; all run at once.
+func (b *broker) format(ctx context.Context) error {
+	if err := b.configure(); err != nil {
+		return err
 	}
 	tool := exec.CommandContext(ctx, "java", b.java.arguments("kafka.tools.StorageTool",
 		"format", "--cluster-id", b.clusterID, "--config", b.propertiesPath())...)
@@ -52,6 +62,10 @@ func (b *broker) format(ctx context.Context) error {
 func (b *broker) start() error {
 	command := exec.Command("java", b.java.arguments("kafka.Kafka", b.propertiesPath())...)
 	command.Dir = b.dir
+	b.logStartBytes = 0
+	if info, err := os.Stat(b.logPath()); err == nil {
+		b.logStartBytes = info.Size()
+	}
 	process, err := b.spawner.start(command, b.logPath())
 	if err != nil {
 		return fmt.Errorf("start node %d: %w", b.id, err)
@@ -75,6 +89,12 @@ func (b *broker) awaitCluster(ctx context.Context, count int) error {
 		}
 		select {
 		case <-b.process.exited:
+			if b.stillInZooKeeper() {
+				if err := b.start(); err != nil {
+					return err
+				}
+				continue
+			}
 			return fmt.Errorf("await node %d: it ended (%v); end of its log:\n%s", b.id, b.process.waitErr, b.logTail())
 		case <-ctx.Done():
 			return fmt.Errorf("await node %d: %w; last seen: %w; end of its log:\n%s", b.id, ctx.Err(), err, b.logTail())
@@ -99,6 +119,21 @@ func (b *broker) checkCluster(ctx context.Context, client *kgo.Client, count int
 			len(response.Brokers), self, response.ControllerID, count)
 	}
 	return nil
+}
+
+// stillInZooKeeper says that the broker ended because its dead predecessor was in ZooKeeper, where it is until its session
+// expires.
+func (b *broker) stillInZooKeeper() bool {
+	return b.java.version.zooKeeper && strings.Contains(b.logSinceStart(), "NodeExistsException")
+}
+
+// logSinceStart is what the newest process of the node logged.
+func (b *broker) logSinceStart() string {
+	text, err := os.ReadFile(b.logPath())
+	if err != nil {
+		return ""
+	}
+	return string(text[min(b.logStartBytes, int64(len(text))):])
 }
 
 // logTail is the end of the node's log, short enough for a test failure.

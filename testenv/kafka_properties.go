@@ -12,21 +12,11 @@ import (
 // settings that make it small and quick. What a client can observe is left at Kafka's defaults
 // apart from the group rebalance delay and how soon a dead broker is fenced.
 func (k *Kafka) properties(id int32) map[string]string {
-	count := len(k.ports.claims) / 2
-	var voters []string
-	for i := range count {
-		voters = append(voters, fmt.Sprintf("%d@%s", i+1, k.ports.Addr(count+i)))
-	}
+	count := k.config.Brokers
 	replicas := strconv.Itoa(min(3, count))
 	minInSync := strconv.Itoa(min(2, count))
 	properties := map[string]string{
-		"process.roles":                  "broker,controller",
-		"node.id":                        strconv.Itoa(int(id)),
-		"controller.quorum.voters":       strings.Join(voters, ","),
-		"controller.listener.names":      "CONTROLLER",
-		"listeners":                      fmt.Sprintf("PLAINTEXT://%s,CONTROLLER://%s", k.ports.Addr(int(id)-1), k.ports.Addr(count+int(id)-1)),
-		"advertised.listeners":           "PLAINTEXT://" + k.ports.Addr(int(id)-1),
-		"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"advertised.listeners": "PLAINTEXT://" + k.ports.Addr(int(id)-1),
 
 		"offsets.topic.replication.factor":                 replicas,
 		"offsets.topic.num.partitions":                     "4",
@@ -45,8 +35,36 @@ func (k *Kafka) properties(id int32) map[string]string {
 		"background.threads":             "2",
 		"log.cleaner.dedupe.buffer.size": "16777216",
 	}
+	if k.zooKeeper != nil {
+		k.addZooKeeper(properties, id)
+	} else {
+		k.addController(properties, id)
+	}
 	maps.Copy(properties, k.config.Properties)
 	return properties
+}
+
+// addController makes the node a broker and a KRaft controller. Their ports are the second half of the block.
+func (k *Kafka) addController(properties map[string]string, id int32) {
+	count := k.config.Brokers
+	var voters []string
+	for i := range count {
+		voters = append(voters, fmt.Sprintf("%d@%s", i+1, k.ports.Addr(count+i)))
+	}
+	properties["process.roles"] = "broker,controller"
+	properties["node.id"] = strconv.Itoa(int(id))
+	properties["controller.quorum.voters"] = strings.Join(voters, ",")
+	properties["controller.listener.names"] = "CONTROLLER"
+	properties["listeners"] = fmt.Sprintf("PLAINTEXT://%s,CONTROLLER://%s", k.ports.Addr(int(id)-1), k.ports.Addr(count+int(id)-1))
+	properties["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+}
+
+// addZooKeeper makes the node a broker that finds the others in ZooKeeper.
+func (k *Kafka) addZooKeeper(properties map[string]string, id int32) {
+	properties["broker.id"] = strconv.Itoa(int(id))
+	properties["listeners"] = "PLAINTEXT://" + k.ports.Addr(int(id)-1)
+	properties["zookeeper.connect"] = k.zooKeeper.addr
+	properties["zookeeper.session.timeout.ms"] = properties["broker.session.timeout.ms"]
 }
 
 // renderProperties is the text of a Java properties file. Kafka's own names and values need no

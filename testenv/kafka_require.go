@@ -70,6 +70,9 @@ type SharedKafka struct {
 // Shared describes a cluster that the first test to ask for it starts.
 func Shared(config KafkaConfig) *SharedKafka { return &SharedKafka{config: config} }
 
+// Sharing is a cluster that runs already, for helpers that take a shared one. Main must not close it.
+func Sharing(k *Kafka) *SharedKafka { return &SharedKafka{kafka: k} }
+
 // Kafka is the shared cluster. A start that failed is not tried again: each test that asks
 // fails with its error. Without java or Maven the test is skipped loudly, as by RequireKafka.
 func (s *SharedKafka) Kafka(tb testing.TB) *Kafka {

@@ -17,7 +17,6 @@ import (
 // both logs are the same, record by record.
 func TestMirrorUnderFire(t *testing.T) {
 	random := newRand(t)
-	const partitions = 12
 	records, perSecond := 60_000, 600
 	disasters := []func(*fire){(*fire).killProxy, (*fire).killBroker}
 	if long() {
@@ -25,7 +24,13 @@ func TestMirrorUnderFire(t *testing.T) {
 		disasters = append(disasters, (*fire).killProxy, (*fire).restartSource, (*fire).killProxy)
 		random.Shuffle(len(disasters), func(i, j int) { disasters[i], disasters[j] = disasters[j], disasters[i] })
 	}
-	f := &fire{t: t, mirror: uniqueName("fire"), topic: uniqueName("orders"), partitions: partitions, pick: random.IntN}
+	mirrorUnderFire(t, random.IntN, 12, records, perSecond, disasters...)
+}
+
+// mirrorUnderFire mirrors a topic of so many partitions and records from start to failover.
+func mirrorUnderFire(t *testing.T, pick func(n int) int, partitions, records, perSecond int, disasters ...func(*fire)) {
+	t.Helper()
+	f := &fire{t: t, mirror: uniqueName("fire"), topic: uniqueName("orders"), partitions: partitions, pick: pick}
 	createTopic(t, f.topic, partitions)
 	f.writer = newWriter(t, f.topic, partitions)
 	f.writer.Write(records / 2)

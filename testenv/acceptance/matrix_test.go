@@ -1,0 +1,56 @@
+package acceptance
+
+import (
+	"testing"
+
+	"kafka-mirror-proxy/testenv"
+)
+
+// The pairs of TestMatrix: every source to every destination.
+var (
+	matrixSources      = []string{"2.1.1", "2.8.2", "3.3.2", "3.9.1", "4.3.1"}
+	matrixDestinations = []string{"4.3.1", "4.0.0"}
+)
+
+// TestMatrix is TestMirrorUnderFire, small, between versions of Kafka: in a short run from the oldest to the newest alone.
+func TestMatrix(t *testing.T) {
+	if !long() {
+		useSource(t, "2.1.1")
+		mirrorUnderFire(t, newRand(t).IntN, 3, 6_000, 600, (*fire).killProxy)
+		return
+	}
+	for _, to := range matrixDestinations {
+		t.Run("to "+to, func(t *testing.T) {
+			useDestination(t, to)
+			for _, from := range matrixSources {
+				t.Run("from "+from, func(t *testing.T) {
+					useSource(t, from)
+					mirrorUnderFire(t, newRand(t).IntN, 6, 30_000, 600, (*fire).killProxy, (*fire).killBroker, (*fire).restartSource)
+				})
+			}
+		})
+	}
+}
+
+// useSource makes a new cluster of that version the source for the length of the test.
+func useSource(t *testing.T, version string) {
+	t.Helper()
+	use(t, &source, testenv.KafkaConfig{Version: version})
+}
+
+// useDestination makes a cluster of that version the destination for the length of the test.
+func useDestination(t *testing.T, version string) {
+	t.Helper()
+	if version == "4.3.1" { // it is the shared one
+		return
+	}
+	programs.path(t, "kafka-mirrors") // they lie in the shared destination's folder, which goes with the run
+	use(t, &destination, testenv.KafkaConfig{Version: version, Brokers: 3})
+}
+
+func use(t *testing.T, cluster **testenv.SharedKafka, config testenv.KafkaConfig) {
+	t.Helper()
+	was := *cluster
+	t.Cleanup(func() { *cluster = was })
+	*cluster = testenv.Sharing(testenv.RequireKafka(t, config))
+}
