@@ -29,7 +29,7 @@ var layers = []struct {
 	{"proxy", []string{"protocol/...", "enforce"}, []string{"github.com/rs/zerolog", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/time"}},
 	{"mirrorapi", []string{"state", "protocol/..."}, []string{"github.com/twmb/franz-go", "github.com/rs/zerolog", "golang.org/x/sync", "github.com/hashicorp/golang-lru"}},
 	{"replicate/connect", []string{"protocol/..."}, []string{"github.com/twmb/franz-go", "github.com/rs/zerolog"}},
-	{"replicate/verify", []string{"protocol/..."}, []string{"github.com/twmb/franz-go", "golang.org/x/sync"}},
+	{"replicate/verify", []string{"protocol/..."}, []string{"github.com/twmb/franz-go", "golang.org/x/sync", "golang.org/x/time"}},
 	{"replicate/produce", []string{"state", "protocol/...", "replicate/connect"}, []string{"github.com/twmb/franz-go", "github.com/rs/zerolog", "golang.org/x/sync"}},
 	{"replicate", []string{"state", "protocol/...", "replicate/connect", "replicate/produce"}, []string{"github.com/twmb/franz-go", "github.com/rs/zerolog", "golang.org/x/sync", "golang.org/x/time", "github.com/prometheus/client_golang"}},
 	{"cmd/...", []string{"cmd/...", "proxy", "mirrorapi", "replicate/...", "enforce", "state", "protocol/..."}, []string{""}},

@@ -18,6 +18,7 @@ const usage = `Usage:
   kafka-mirror-proxy serve --destination HOST:PORT [flags]    run the proxy (serve --help lists the flags)
   kafka-mirror-proxy verify --source HOST:PORT --destination HOST:PORT --topic NAME [flags]
                                                               compare a mirrored topic with its source, record by record
+                                                              (verify --help lists the flags)
   kafka-mirror-proxy version
 `
 

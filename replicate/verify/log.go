@@ -21,36 +21,37 @@ const (
 	fetchWaitMs     = 250
 )
 
-// log reads one partition of one cluster as a READ_COMMITTED consumer does, record by record. One goroutine uses it.
+// log reads one partition of one cluster as a READ_COMMITTED consumer does, record by record, and passes filler over in
+// either form. One goroutine uses it.
 type log struct {
+	side      string // source or destination
 	client    *kgo.Client
 	admin     *kadm.Client
 	topic     string
 	topicID   [16]byte
 	partition int32
 	patience  time.Duration // how long nothing may come before the end
+	throttle  func(ctx context.Context, bytes int) error
 
 	coder    *batch.Coder
 	leader   int32
 	position int64 // of the next fetch
 	end      int64 // exclusive
+	start    int64 // where the log starts, as the leader last said
+	facts    facts
 
 	blob    []byte // what is left of the last answer
 	aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction
 	open    map[int64]bool // producers in an aborted transaction
+	ours    bool           // the current batch is a mirror's
 	records []batch.Record // of the current batch, before end
 	at      int
 }
 
-func newLog(client *kgo.Client, topic kadm.TopicDetail, partition int32, from, end int64, patience time.Duration) (*log, error) {
-	coder, err := batch.NewCoder(batch.CoderConfig{LimitBytes: decompressBytes})
-	if err != nil {
-		return nil, err
-	}
-	return &log{
-		client: client, admin: kadm.NewClient(client), topic: topic.Topic, topicID: topic.ID, partition: partition,
-		patience: patience, coder: coder, leader: topic.Partitions[partition].Leader, position: from, end: end, open: map[int64]bool{},
-	}, nil
+// seek makes the next record the first at or behind an offset and the last one that before end.
+func (l *log) seek(from, end int64) {
+	l.position, l.end = from, end
+	l.blob, l.records, l.at = nil, l.records[:0], 0
 }
 
 // errShort says that a log ended, for longer than we are patient, before the offset it was to be read up to.
@@ -62,9 +63,10 @@ func (l *log) next(ctx context.Context) (*batch.Record, error) {
 		for l.at < len(l.records) {
 			r := &l.records[l.at]
 			l.at++
-			if !filler(r) {
+			if !l.ours || !filler(r) {
 				return r, nil
 			}
+			l.facts.Filler++
 		}
 		more, err := l.nextBatch()
 		if err != nil {
@@ -82,7 +84,8 @@ func (l *log) next(ctx context.Context) (*batch.Record, error) {
 	}
 }
 
-// filler records take up offsets for which the source has no record; whoever reads around the proxy sees them.
+// filler records, in a mirror's batch, take up offsets for which the source has no record; whoever reads around the proxy
+// sees them.
 func filler(r *batch.Record) bool {
 	return r.Value == nil && r.HeaderCount() == 0 && string(r.Key) == batch.FillerKey
 }
@@ -98,29 +101,40 @@ func (l *log) nextBatch() (bool, error) {
 		return false, nil
 	}
 	l.blob, l.records, l.at = rest, l.records[:0], 0
-	last := b.BaseOffset() // of magic 0 and 1
-	if b.Magic() == 2 {
-		if err := batch.Validate(b); err != nil {
-			return false, l.broken(err)
-		}
-		last = b.LastOffset()
-		if l.skip(b) {
-			l.position = max(l.position, last+1)
-			return true, nil
-		}
+	if b.Magic() < 2 {
+		return true, l.read(b, b.BaseOffset()) // which is that of its last record
 	}
-	from := l.position
-	err = l.coder.Records(b, func(r *batch.Record) error {
-		if r.Offset >= from && r.Offset < l.end {
+	if err := batch.Validate(b); err != nil {
+		return false, l.broken(err)
+	}
+	last := b.LastOffset()
+	if last < l.position || b.BaseOffset() >= l.end {
+		l.position = max(l.position, min(last+1, l.end))
+		return true, nil
+	}
+	skip := l.skip(b)
+	l.facts.see(b, skip)
+	if skip {
+		l.position = last + 1
+		return true, nil
+	}
+	l.ours = batch.OfMirror(b)
+	return true, l.read(b, last)
+}
+
+// read takes the records of a batch that are not read yet.
+func (l *log) read(b batch.Batch, last int64) error {
+	err := l.coder.Records(b, func(r *batch.Record) error {
+		if r.Offset >= l.position && r.Offset < l.end {
 			l.records = append(l.records, *r)
 		}
 		return nil
 	})
 	if err != nil {
-		return false, l.broken(err)
+		return l.broken(err)
 	}
 	l.position = max(l.position, last+1)
-	return true, nil
+	return nil
 }
 
 // skip says whether a READ_COMMITTED consumer passes the batch over: markers, and data of aborted transactions.
@@ -146,7 +160,16 @@ func (l *log) fetch(ctx context.Context) error {
 	deadline := time.Now().Add(l.patience)
 	for {
 		p, err := l.fetchOnce(ctx)
-		if err == nil && p.ErrorCode == 0 {
+		if err == nil {
+			err = kerr.ErrorForCode(p.ErrorCode)
+		}
+		if err == kerr.OffsetOutOfRange {
+			var moved bool
+			if moved, err = l.trimmed(ctx); moved {
+				return nil
+			}
+		} else if err == nil {
+			l.start = max(l.start, p.LogStartOffset)
 			l.blob, l.aborted = p.RecordBatches, p.AbortedTransactions
 			clear(l.open)
 			if b, _, err := batch.Next(l.blob); err != nil || b != nil {
@@ -156,9 +179,6 @@ func (l *log) fetch(ctx context.Context) error {
 				l.position = l.end
 				return nil
 			}
-		}
-		if err == nil {
-			err = kerr.ErrorForCode(p.ErrorCode)
 		}
 		if err != nil && !retriable(err) {
 			return l.broken(err)
@@ -175,6 +195,43 @@ func (l *log) fetch(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// trimmed goes on behind what was deleted from the start of the log while it was read; false, and out of range, is a
+// log that has not got so far.
+func (l *log) trimmed(ctx context.Context) (bool, error) {
+	start, err := l.listed(ctx, l.admin.ListStartOffsets)
+	if err != nil {
+		return false, err
+	}
+	if start <= l.position {
+		return false, l.shortOf(ctx)
+	}
+	l.start, l.position = start, min(start, l.end)
+	return true, nil
+}
+
+// shortOf waits a little for a log that ends before the offset that is asked for.
+func (l *log) shortOf(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(fetchWaitMs * time.Millisecond):
+		return nil
+	}
+}
+
+// listed is one offset of the partition: where it starts or ends.
+func (l *log) listed(ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error)) (int64, error) {
+	all, err := list(ctx, l.topic)
+	if err != nil {
+		return 0, l.broken(err)
+	}
+	o, ok := all.Lookup(l.topic, l.partition)
+	if !ok {
+		return 0, l.broken(errors.New("there is no such partition any more"))
+	}
+	return o.Offset, l.brokenIf(o.Err)
 }
 
 func (l *log) brokenIf(err error) error {
@@ -210,15 +267,14 @@ func (l *log) fetchOnce(ctx context.Context) (kmsg.FetchResponseTopicPartition, 
 	if len(response.Topics) != 1 || len(response.Topics[0].Partitions) != 1 {
 		return kmsg.FetchResponseTopicPartition{}, errors.New("the broker did not answer for the partition")
 	}
-	return response.Topics[0].Partitions[0], nil
+	answer := response.Topics[0].Partitions[0]
+	return answer, l.throttle(ctx, len(answer.RecordBatches))
 }
 
 // findLeader asks the cluster anew where the partition is, a little later.
 func (l *log) findLeader(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return l.broken(ctx.Err())
-	case <-time.After(fetchWaitMs * time.Millisecond):
+	if err := l.shortOf(ctx); err != nil {
+		return l.broken(err)
 	}
 	topics, err := l.admin.ListTopics(ctx, l.topic)
 	if err != nil {
@@ -228,4 +284,13 @@ func (l *log) findLeader(ctx context.Context) error {
 		l.leader = p.Leader
 	}
 	return nil
+}
+
+// compacted says whether the cleaner may have taken records out of the log.
+func (l *log) compacted(ctx context.Context) (bool, error) {
+	policy, err := topicConfig(ctx, l.admin, l.topic, "cleanup.policy")
+	if err != nil {
+		return false, fmt.Errorf("%s: a record is on one side only; whether compaction explains it cannot be told: %w", l.side, err)
+	}
+	return hasCompact(policy), nil
 }

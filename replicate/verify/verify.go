@@ -3,14 +3,19 @@
 // logs are read as READ_COMMITTED consumers read them and walked side by side,
 // in memory that does not grow with the logs. It trusts nothing of the
 // mirror's own state: it is for those who want to see for themselves.
+//
+// A record that is on one side only is a difference, unless the other side's
+// log is compacted and the cleaner explains it (lone.go), or the source has
+// deleted it from the start of its log. Filler is no record. The timestamp
+// type may differ, the timestamps may not. What is known of batches is
+// reported (Batches); a batch in a mirror's log that no mirror wrote, or that
+// lacks what makes a mirror's appends conditional, is a difference too.
 package verify
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"kafka-mirror-proxy/protocol/batch"
 )
@@ -29,35 +35,12 @@ type Config struct {
 	// Patience is how long a log may stay behind before it counts as ended: the destination is waited for until it has
 	// what the source had when the comparison began.
 	Patience time.Duration
-}
-
-// Partition is the outcome for one partition.
-type Partition struct {
-	Topic            string `json:"topic"`
-	Partition        int32  `json:"partition"`
-	SourceStart      int64  `json:"sourceStart"`      // log start offsets
-	DestinationStart int64  `json:"destinationStart"` //
-	End              int64  `json:"end"`              // the source's end when the comparison began, exclusive
-	Records          int64  `json:"records"`          // equal records
-	Difference       string `json:"difference,omitempty"`
-}
-
-// Report is the outcome, in the order of topics and partitions.
-type Report struct {
-	Partitions []Partition `json:"partitions"`
-}
-
-// Equal says that no partition differs.
-func (r Report) Equal() bool {
-	return !slices.ContainsFunc(r.Partitions, func(p Partition) bool { return p.Difference != "" })
-}
-
-// Records is the number of records found equal.
-func (r Report) Records() (n int64) {
-	for _, p := range r.Partitions {
-		n += p.Records
-	}
-	return n
+	// Sample is the share of the offsets that is compared, chosen by Seed in ranges of 10,000; 0 is all. The last range is
+	// always compared.
+	Sample float64
+	Seed   uint64
+	// MaxBytesPerSecond bounds what is read from both clusters together, 0 for no bound.
+	MaxBytesPerSecond int64
 }
 
 // parallel partitions are compared at the same time.
@@ -65,17 +48,84 @@ const parallel = 4
 
 // Compare compares the topics. The error says that the comparison could not be made; a difference is no error.
 func Compare(ctx context.Context, cfg Config) (Report, error) {
-	source, err := describe(ctx, cfg.Source, "source", cfg.Topics)
+	return newComparer(cfg).compare(ctx, sampler{cfg.Sample, cfg.Seed})
+}
+
+// Follow compares the topics again and again until ctx ends, each time, in a sample, other offsets: the seed goes up by one.
+// A round begins pause after the one before has ended. Each outcome is told.
+func Follow(ctx context.Context, cfg Config, pause time.Duration, tell func(Report, error)) {
+	c := newComparer(cfg)
+	for sample := (sampler{cfg.Sample, cfg.Seed}); ; sample.seed++ {
+		report, err := c.compare(ctx, sample)
+		if ctx.Err() != nil {
+			return
+		}
+		tell(report, err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// comparer is what rounds have in common.
+type comparer struct {
+	cfg   Config
+	limit *rate.Limiter // bytes; nil for none
+}
+
+func newComparer(cfg Config) *comparer {
+	c := &comparer{cfg: cfg}
+	if cfg.MaxBytesPerSecond > 0 {
+		c.limit = rate.NewLimiter(rate.Limit(cfg.MaxBytesPerSecond), int(min(cfg.MaxBytesPerSecond, fetchBytes)))
+	}
+	return c
+}
+
+// throttle waits until so many bytes, which have been read, are allowed.
+func (c *comparer) throttle(ctx context.Context, bytes int) error {
+	if c.limit == nil {
+		return nil
+	}
+	for bytes > 0 {
+		n := min(bytes, c.limit.Burst())
+		if err := c.limit.WaitN(ctx, n); err != nil {
+			return err
+		}
+		bytes -= n
+	}
+	return nil
+}
+
+func (c *comparer) newLog(side string, client *kgo.Client, topic kadm.TopicDetail, partition int32, start int64) (*log, error) {
+	coder, err := batch.NewCoder(batch.CoderConfig{LimitBytes: decompressBytes})
+	if err != nil {
+		return nil, err
+	}
+	return &log{
+		side: side, client: client, admin: kadm.NewClient(client), topic: topic.Topic, topicID: topic.ID, partition: partition,
+		patience: c.cfg.Patience, throttle: c.throttle, coder: coder, leader: topic.Partitions[partition].Leader, start: start,
+		open: map[int64]bool{},
+	}, nil
+}
+
+// compare is one round. The destination is looked up behind the source: what the source has deleted meanwhile may be gone
+// there too, and is asked for again.
+func (c *comparer) compare(ctx context.Context, sample sampler) (Report, error) {
+	source, err := describe(ctx, c.cfg.Source, "source", c.cfg.Topics)
 	if err != nil {
 		return Report{}, err
 	}
-	destination, err := describe(ctx, cfg.Destination, "destination", cfg.Topics)
+	destination, err := describe(ctx, c.cfg.Destination, "destination", c.cfg.Topics)
 	if err != nil {
 		return Report{}, err
 	}
 	var report Report
-	var pairs []pair
-	for _, topic := range cfg.Topics {
+	if !sample.all() {
+		report.Sample, report.Seed = sample.share, sample.seed
+	}
+	for _, topic := range c.cfg.Topics {
 		s, d := source.topics[topic], destination.topics[topic]
 		for p := range int32(max(len(s.Partitions), len(d.Partitions))) {
 			one, two, err := source.bounds(topic, p), destination.bounds(topic, p), error(nil)
@@ -89,15 +139,22 @@ func Compare(ctx context.Context, cfg Config) (Report, error) {
 				row.Difference = err.Error()
 			}
 			report.Partitions = append(report.Partitions, row)
-			pairs = append(pairs, pair{cfg: cfg, source: s, destination: d})
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for i := range report.Partitions {
-		if report.Partitions[i].Difference == "" {
-			group.Go(func() error { return pairs[i].compare(ctx, &report.Partitions[i]) })
+		row := &report.Partitions[i]
+		if row.Difference != "" {
+			continue
 		}
+		group.Go(func() error {
+			p, err := c.newPair(row, source.topics[row.Topic], destination.topics[row.Topic])
+			if err != nil {
+				return err
+			}
+			return p.compare(ctx, sample)
+		})
 	}
 	return report, group.Wait()
 }
@@ -143,147 +200,4 @@ func describe(ctx context.Context, client *kgo.Client, side string, topics []str
 	return c, nil
 }
 
-// pair is one partition on both sides.
-type pair struct {
-	cfg                 Config
-	source, destination kadm.TopicDetail
-}
-
-func (p pair) compare(ctx context.Context, row *Partition) error {
-	if row.DestinationStart > row.SourceStart {
-		row.Difference = fmt.Sprintf("the destination's log starts at %d, the source's at %d", row.DestinationStart, row.SourceStart)
-		return nil
-	}
-	source, err := newLog(p.cfg.Source, p.source, row.Partition, row.SourceStart, row.End, p.cfg.Patience)
-	if err != nil {
-		return err
-	}
-	destination, err := newLog(p.cfg.Destination, p.destination, row.Partition, row.SourceStart, row.End, p.cfg.Patience)
-	if err != nil {
-		return err
-	}
-	err = walk(ctx, source, destination, row)
-	switch {
-	case errors.Is(err, errShort):
-		row.Difference = err.Error()
-		return nil
-	case err != nil || row.Difference != "":
-		return err
-	}
-	return p.compareEnds(ctx, row)
-}
-
-// walk reads both logs in step until one differs or both have ended.
-func walk(ctx context.Context, source, destination *log, row *Partition) error {
-	for {
-		s, err := source.next(ctx)
-		if err != nil {
-			return fmt.Errorf("source: %w", err)
-		}
-		d, err := destination.next(ctx)
-		if err != nil {
-			return fmt.Errorf("destination: %w", err)
-		}
-		if s == nil && d == nil {
-			return nil
-		}
-		if row.Difference = difference(s, d); row.Difference != "" {
-			return nil
-		}
-		row.Records++
-	}
-}
-
-// compareEnds looks for records of the destination that the source does not have yet: the destination is asked first,
-// so that a source that goes on cannot seem behind.
-func (p pair) compareEnds(ctx context.Context, row *Partition) error {
-	destination, err := describe(ctx, p.cfg.Destination, "destination", []string{row.Topic})
-	if err != nil {
-		return err
-	}
-	source, err := describe(ctx, p.cfg.Source, "source", []string{row.Topic})
-	if err != nil {
-		return err
-	}
-	d, s := destination.bounds(row.Topic, row.Partition), source.bounds(row.Topic, row.Partition)
-	if err := errors.Join(d.err, s.err); err != nil {
-		return fmt.Errorf("%s-%d: %w", row.Topic, row.Partition, err)
-	}
-	if d.end > s.end {
-		row.Difference = fmt.Sprintf("the destination ends at %d, %d offsets past the source's end %d", d.end, d.end-s.end, s.end)
-	}
-	return nil
-}
-
-// difference says how two records at the same place differ, "" when they do not; nil is the end of that log.
-func difference(s, d *batch.Record) string {
-	switch {
-	case d == nil || s != nil && s.Offset < d.Offset:
-		return fmt.Sprintf("offset %d: the destination has no such record", s.Offset)
-	case s == nil || d.Offset < s.Offset:
-		return fmt.Sprintf("offset %d: the source has no such record", d.Offset)
-	case s.Timestamp != d.Timestamp:
-		return fmt.Sprintf("offset %d: the timestamp is %d, the source's %d", s.Offset, d.Timestamp, s.Timestamp)
-	case !same(s.Key, d.Key):
-		return fmt.Sprintf("offset %d: the key is %s, the source's %s", s.Offset, show(d.Key), show(s.Key))
-	case !same(s.Value, d.Value):
-		return fmt.Sprintf("offset %d: the value is %s, the source's %s", s.Offset, show(d.Value), show(s.Value))
-	}
-	if headers := headerDifference(s, d); headers != "" {
-		return fmt.Sprintf("offset %d: %s", s.Offset, headers)
-	}
-	return ""
-}
-
-func headerDifference(s, d *batch.Record) string {
-	if s.HeaderCount() != d.HeaderCount() {
-		return fmt.Sprintf("there are %d headers, on the source %d", d.HeaderCount(), s.HeaderCount())
-	}
-	if s.HeaderCount() == 0 {
-		return ""
-	}
-	next, stop := iter.Pull2(d.Headers())
-	defer stop()
-	i := 0
-	for key, value := range s.Headers() {
-		k, v, _ := next()
-		if !same(key, k) || !same(value, v) {
-			return fmt.Sprintf("header %d is %s=%s, the source's %s=%s", i, show(k), show(v), show(key), show(value))
-		}
-		i++
-	}
-	return ""
-}
-
-// same tells null from empty.
-func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
-
-func show(b []byte) string {
-	if b == nil {
-		return "null"
-	}
-	if len(b) > 40 {
-		return fmt.Sprintf("%q... (%d bytes)", b[:40], len(b))
-	}
-	return fmt.Sprintf("%q", b)
-}
-
-// String is the report as text: a line a partition, then the verdict.
-func (r Report) String() string {
-	var out strings.Builder
-	different := 0
-	for _, p := range r.Partitions {
-		if p.Difference != "" {
-			different++
-			fmt.Fprintf(&out, "%s-%d: DIFFERENT: %s (%d records before it are equal)\n", p.Topic, p.Partition, p.Difference, p.Records)
-			continue
-		}
-		fmt.Fprintf(&out, "%s-%d: equal: %d records, offsets %d to %d\n", p.Topic, p.Partition, p.Records, p.SourceStart, p.End-1)
-	}
-	if different > 0 {
-		fmt.Fprintf(&out, "DIFFERENT: %d of %d partitions\n", different, len(r.Partitions))
-	} else {
-		fmt.Fprintf(&out, "equal: %d records in %d partitions\n", r.Records(), len(r.Partitions))
-	}
-	return out.String()
-}
+func hasCompact(policy string) bool { return slices.Contains(strings.Split(policy, ","), "compact") }

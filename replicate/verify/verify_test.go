@@ -10,10 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"kafka-mirror-proxy/protocol/batch"
 	"kafka-mirror-proxy/testenv"
 )
 
+// client is without idempotence unless it has transactions: kfake's producer ids are random and may look like a mirror's.
 func client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	c, err := kgo.NewClient(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.GzipCompression()))...)
@@ -28,7 +28,7 @@ func client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 func side(t *testing.T, partitions int32) *kgo.Client {
 	t.Helper()
 	fake := testenv.NewFake(t, testenv.FakeConfig{})
-	c := client(t, kgo.SeedBrokers(fake.Bootstrap()...))
+	c := client(t, kgo.SeedBrokers(fake.Bootstrap()...), kgo.DisableIdempotentWrite())
 	if _, err := kadm.NewClient(c).CreateTopic(t.Context(), partitions, 1, nil, "t"); err != nil {
 		t.Fatal(err)
 	}
@@ -108,25 +108,67 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+func trim(t *testing.T, c *kgo.Client, to int64) {
+	t.Helper()
+	offsets := kadm.Offsets{}
+	offsets.AddOffset("t", 0, to, -1)
+	if _, err := kadm.NewClient(c).DeleteRecords(t.Context(), offsets); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Records the source deleted may still be on the destination; the other way round they are lost.
 func TestLogStarts(t *testing.T) {
 	source, destination := side(t, 1), side(t, 1)
 	produce(t, source, sample()...)
 	produce(t, destination, sample()...)
-	trim := func(c *kgo.Client, to int64) {
-		offsets := kadm.Offsets{}
-		offsets.AddOffset("t", 0, to, -1)
-		if _, err := kadm.NewClient(c).DeleteRecords(t.Context(), offsets); err != nil {
-			t.Fatal(err)
-		}
-	}
-	trim(source, 2)
+	trim(t, source, 2)
 	if r := compare(t, source, destination); !r.Equal() || r.Records() != 2 || r.Partitions[0].SourceStart != 2 {
 		t.Errorf("%s", r)
 	}
-	trim(destination, 3)
+	trim(t, destination, 3)
 	if r := compare(t, source, destination); r.Equal() || !strings.Contains(r.Partitions[0].Difference, "starts at 3, the source's at 2") {
 		t.Errorf("%s", r)
+	}
+}
+
+// What the source deletes from the start of its log while it is compared, and with it the destination, is no difference; what
+// only the destination has deleted is.
+func TestTrimmedMeanwhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		source, destination int64 // new log starts
+		records             int64
+		want                string
+	}{
+		"both":            {2, 2, 2, ""},
+		"the source":      {3, 0, 1, ""},
+		"source further":  {3, 2, 1, ""},
+		"everything":      {4, 4, 0, ""},
+		"the destination": {0, 2, 0, "the destination's log starts at 2, the source's at 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{Source: side(t, 1), Destination: side(t, 1), Topics: []string{"t"}}
+			produce(t, cfg.Source, sample()...)
+			produce(t, cfg.Destination, sample()...)
+			comparer, row := newComparer(cfg), Partition{Topic: "t", End: 4}
+			s, err := describe(t.Context(), cfg.Source, "source", cfg.Topics)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := describe(t.Context(), cfg.Destination, "destination", cfg.Topics)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := comparer.newPair(&row, s.topics["t"], d.topics["t"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			trim(t, cfg.Source, c.source)
+			trim(t, cfg.Destination, c.destination)
+			if err := p.compare(t.Context(), sampler{}); err != nil || row.Difference != c.want || row.Records != c.records || row.OneSided != 0 {
+				t.Errorf("%v %+v, want %d records, %q", err, row, c.records, c.want)
+			}
+		})
 	}
 }
 
@@ -146,7 +188,7 @@ func TestAbortedDataAndFiller(t *testing.T) {
 	if _, err := kadm.NewClient(source).CreateTopic(t.Context(), 1, 1, nil, "t"); err != nil {
 		t.Fatal(err)
 	}
-	at := time.UnixMilli(1_700_000_000_000)
+	at := time.UnixMilli(writtenMs)
 	transaction := func(value string, end kgo.TransactionEndTry) {
 		if err := source.BeginTransaction(); err != nil {
 			t.Fatal(err)
@@ -161,10 +203,16 @@ func TestAbortedDataAndFiller(t *testing.T) {
 	transaction("last", kgo.TryCommit)      // 4, marker 5
 
 	destination := side(t, 1)
-	fill := func() *kgo.Record { return &kgo.Record{Key: []byte(batch.FillerKey), Timestamp: at} }
-	produce(t, destination, &kgo.Record{Value: []byte("committed"), Timestamp: at}, fill(), fill(), fill(), &kgo.Record{Value: []byte("last"), Timestamp: at}, fill())
-	if r := compare(t, source, destination); !r.Equal() || r.Records() != 2 {
-		t.Errorf("%s", r)
+	write(t, destination, mirrored(0, "\x00=committed"), mirrored(1, filled), mirrored(2, filled, filled), mirrored(4, "\x00=last", filled))
+	for name, way := range map[string]*kgo.Client{"around the proxy": destination, "through the proxy": throughProxy(t, destination)} {
+		r := compare(t, source, way)
+		b := r.Partitions[0].Batches
+		if !r.Equal() || r.Records() != 2 || b.Mirrored == 0 || b.Foreign != 0 {
+			t.Errorf("%s: %s%+v", name, r, b)
+		}
+		if seen := b.Filler + b.Hidden; seen != 4 || b.Filler == 0 != (name == "through the proxy") {
+			t.Errorf("%s: %+v", name, b)
+		}
 	}
 }
 
