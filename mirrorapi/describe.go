@@ -140,6 +140,9 @@ func (d *describer) partition(topic *state.Topic, id state.PartitionID) mirrorms
 	if row.Ext.LastError == "" {
 		row.Ext.LastError = topic.Error
 	}
+	if row.Ext.LastError == "" {
+		row.Ext.LastError = d.view.Progress(id).Skipped.Note // for as long as the topic is in the mirror
+	}
 	switch {
 	case p.Status == state.Failed:
 		row.Ext.ErrorMessage = p.Error

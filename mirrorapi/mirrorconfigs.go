@@ -74,7 +74,7 @@ var mirrorConfigs = map[string]configSpec{
 	"mirror.divergence.policy": {kind: choice, fallback: "fail",
 		choices: []string{"fail", "recreate", "truncate"}, refused: []string{"recreate", "truncate"}},
 	"mirror.gap.policy": {kind: choice, fallback: "fail",
-		choices: []string{"fail", "skip"}, refused: []string{"skip"}},
+		choices: []string{"fail", "skip"}},
 	"mirror.guard": {kind: choice, fallback: "none", stoppedOnly: true,
 		choices: []string{"none", "acl"}, refused: []string{"acl"}},
 	"mirror.produce.acks": {kind: choice, fallback: "all",

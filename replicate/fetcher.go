@@ -297,8 +297,7 @@ func (f *fetcher) verdict(p *fetchPartition, answer *kmsg.FetchResponseTopicPart
 		return produce.Because(produce.Retry, err, "%s", where)
 	}
 	if d := answer.DivergingEpoch; d.Epoch >= 0 && d.EndOffset >= 0 {
-		return produce.Faultf(produce.Quarantined, "%s-%d has diverged: the source has rewritten its history (leader epoch %s ends at offset %d there); the destination holds records from offset %d on that the source does not have",
-			p.key.topic, p.key.partition, strconv.Itoa(int(d.Epoch)), d.EndOffset, d.EndOffset)
+		return historyRewritten(p.key.topic+"-"+strconv.Itoa(int(p.key.partition)), d.Epoch, d.EndOffset)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (p *partition) fill(w *wanted, target produce.Target, start produce.Start, 
 		return err
 	}
 	if start.EndOffset < goal {
-		done, err := p.writeFiller(w, target, start, goal)
+		done, err := p.writeFiller(w, target, start, goal, p.nowMs)
 		if err != nil || !done {
 			return err
 		}
@@ -53,12 +53,14 @@ func (p *partition) fill(w *wanted, target produce.Target, start produce.Start, 
 	return p.do("record the end of the leading filler", append(enterMirroring(p.id, now.have.Status), state.SetProgress{Partition: p.id, Progress: progress})...)
 }
 
+func (p *partition) nowMs() int64 { return p.tenure.cfg.Clock().UnixMilli() }
+
 // writeFiller appends filler up to goal; done is false when something else is wanted before.
-func (p *partition) writeFiller(w *wanted, target produce.Target, start produce.Start, goal int64) (done bool, err error) {
+func (p *partition) writeFiller(w *wanted, target produce.Target, start produce.Start, goal int64, timestampMs func() int64) (done bool, err error) {
 	stream := p.tenure.engine.Open(produce.StreamConfig{
 		Target: target, StartOffset: start.FillFrom, CheckedAt: start.CheckedAt, ReservedOffset: goal, Leader: start.Leader.ID,
 	})
-	done, err = p.pushFiller(w, stream, target.ProducerID(), start.FillFrom, goal)
+	done, err = p.pushFiller(w, stream, target.ProducerID(), start.FillFrom, goal, timestampMs)
 	end, fault := p.closeStream(stream)
 	if end > start.FillFrom {
 		p.attempts = 0
@@ -69,11 +71,11 @@ func (p *partition) writeFiller(w *wanted, target produce.Target, start produce.
 	return done, err
 }
 
-func (p *partition) pushFiller(w *wanted, stream *produce.Stream, producerID, from, goal int64) (done bool, err error) {
+func (p *partition) pushFiller(w *wanted, stream *produce.Stream, producerID, from, goal int64, timestampMs func() int64) (done bool, err error) {
 	for {
 		for from < goal && stream.QueuedBytes() < fillAheadBytes {
 			n := int32(min(goal-from, batch.MaxFillerRecords))
-			filler, err := p.tenure.filler.Append(nil, n, p.tenure.cfg.Clock().UnixMilli(), producerID, 0, batch.SequenceOf(from))
+			filler, err := p.tenure.filler.Append(nil, n, timestampMs(), producerID, 0, batch.SequenceOf(from))
 			if err != nil {
 				return false, err
 			}

@@ -14,6 +14,8 @@ import (
 // board when they are asked for. A lag that is not known has no sample, and MaxLag is NaN while
 // a partition that should be copied has none: dead replication never reads 0.
 var (
+	partitionLabels = []string{"mirror", "topic", "partition"}
+
 	fetcherManager = prometheus.Labels{"clientid": "MirrorReplica"}
 
 	maxLagDesc       = prometheus.NewDesc("kafka_server_mirror_mirrorfetchermanager_maxlag", "Largest lag in records; NaN while one is not known.", nil, fetcherManager)
@@ -23,6 +25,8 @@ var (
 	fetchBytesDesc   = prometheus.NewDesc("kafka_server_fetcherstats_bytespersec_total", "Bytes of record batches fetched.", []string{"clientid", "brokerhost", "brokerport"}, nil)
 	fetchCountDesc   = prometheus.NewDesc("kafka_server_fetcherstats_requestspersec_total", "Fetch requests.", []string{"clientid", "brokerhost", "brokerport"}, nil)
 	sourceErrorDesc  = prometheus.NewDesc("kafka_mirror_proxy_source_error", "1 while the source of a mirror cannot be used.", []string{"mirror"}, nil)
+	gapDesc          = prometheus.NewDesc("kafka_mirror_proxy_gap_records", "Records that the source has deleted before they were copied, before which a partition stands FAILED.", partitionLabels, nil)
+	skippedDesc      = prometheus.NewDesc("kafka_mirror_proxy_gap_skipped_records_total", "Offsets of records that the source had deleted before they were copied, filled by mirror.gap.policy=skip.", partitionLabels, nil)
 	bufferedDesc     = prometheus.NewDesc("kafka_mirror_proxy_replication_buffered_bytes", "Bytes fetched, or being fetched, and not yet written.", nil, nil)
 	ownerDesc        = prometheus.NewDesc("kafka_mirror_proxy_owner", "1 while this process owns the mirrors.", nil, nil)
 	countedStatuses  = []state.Status{state.Preparing, state.Mirroring, state.Pausing, state.Paused, state.Stopping, state.Stopped, state.Failed}
@@ -38,7 +42,7 @@ func statusDesc(name string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (r *Replicator) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{maxLagDesc, failedCountDesc, deadThreadsDesc, consumerLagDesc, fetchBytesDesc, fetchCountDesc, sourceErrorDesc, bufferedDesc, ownerDesc} {
+	for _, desc := range []*prometheus.Desc{maxLagDesc, failedCountDesc, deadThreadsDesc, consumerLagDesc, fetchBytesDesc, fetchCountDesc, sourceErrorDesc, gapDesc, skippedDesc, bufferedDesc, ownerDesc} {
 		out <- desc
 	}
 	for _, status := range countedStatuses {
@@ -68,6 +72,7 @@ func (r *Replicator) Collect(out chan<- prometheus.Metric) {
 				id := state.PartitionID{Topic: topic.ID, Partition: i}
 				status := view.Partition(id).Status
 				counts[status]++
+				r.collectGaps(out, view, topic, id)
 				if topic.Desired != state.DesiredMirroring {
 					continue
 				}
@@ -87,6 +92,17 @@ func (r *Replicator) Collect(out chan<- prometheus.Metric) {
 		gauge(partitionsByName[status], float64(counts[status]))
 	}
 	t.collectFetchers(out)
+}
+
+// collectGaps reports the records of a partition that the source deleted before they were copied.
+func (r *Replicator) collectGaps(out chan<- prometheus.Metric, view *state.View, topic *state.Topic, id state.PartitionID) {
+	labels := []string{topic.Mirror, topic.Name, strconv.Itoa(int(id.Partition))}
+	if live, ok := r.cfg.Live.Get(id); ok && live.GapRecords.Load() > 0 && view.Partition(id).Status == state.Failed {
+		out <- prometheus.MustNewConstMetric(gapDesc, prometheus.GaugeValue, float64(live.GapRecords.Load()), labels...)
+	}
+	if skipped := view.Progress(id).Skipped.Records; skipped > 0 {
+		out <- prometheus.MustNewConstMetric(skippedDesc, prometheus.CounterValue, float64(skipped), labels...)
+	}
 }
 
 // lag is source end minus destination end, when both are known.

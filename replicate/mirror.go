@@ -87,11 +87,27 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 		return produce.Faultf(produce.Quarantined, "%s was STOPPED when it was not known where the mirror's records end, and it ends at offset %d: who wrote that is not known. "+
 			"Recreate the topic to mirror it again", target, start.EndOffset)
 	}
-	if start.FillFrom >= 0 || p.progress.FillToOffset >= 0 {
+	p.tellLostTail(target, start.EndOffset)
+	if start.FillFrom >= 0 && !start.Gap || p.progress.FillToOffset >= 0 {
 		return p.fill(w, target, start, log.LogStart)
 	}
-	p.progress.Epochs = resumedEpochs(&p.progress, start.EndOffset, start.LastEpoch)
-	p.progress.CopiedOffset = start.EndOffset
+	epochs := resumedEpochs(&p.progress, start.EndOffset, start.LastEpoch)
+	if err := checkHistory(p.ctx, target, log, epochs, start.EndOffset); err != nil {
+		return err
+	}
+	cleaned, err := p.checkStale(w, target, source, start.EndOffset, log.HighWatermark)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !start.Gap:
+		p.tenure.cfg.Live.Partition(p.id).GapRecords.Store(0)
+	case !skipsGaps(w.mirror):
+		return p.gapFault(target, start)
+	case follow:
+		return p.crossGap(w, target, start)
+	}
+	p.progress.Epochs, p.progress.CopiedOffset = epochs, start.EndOffset
 	commands := enterMirroring(p.id, w.have.Status)
 	if set := p.reserve(start.EndOffset, log.HighWatermark, p.progress.Epochs); set != nil && follow {
 		commands = append(commands, *set)
@@ -104,7 +120,7 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 	if !follow {
 		return nil
 	}
-	return p.copy(w, target, start, log.HighWatermark, source, topic, sourceLeader)
+	return p.copy(w, target, start, log.HighWatermark, source, topic, sourceLeader, cleaned.noteEvery())
 }
 
 // handedOverAt is where the log must end for a topic that was STOPPED and is mirrored again, until
@@ -133,7 +149,7 @@ func enterMirroring(id state.PartitionID, from state.Status) []state.Command {
 }
 
 // copy fetches and writes from an aligned position on.
-func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, sourceEnd int64, source *source, topic connect.Topic, sourceLeader int32) error {
+func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, sourceEnd int64, source *source, topic connect.Topic, sourceLeader int32, noteEvery time.Duration) error {
 	fetcher, err := source.fetcher(sourceLeader, p.id)
 	if err != nil {
 		return err
@@ -152,9 +168,10 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 		target: target, producerID: target.ProducerID(), stream: stream, live: live, queueBytes: p.tenure.cfg.Settings.QueueBytes,
 		nowMs:  func() int64 { return p.tenure.cfg.Clock().UnixMilli() },
 		failed: make(chan struct{}), trim: newTrimming(start.LogStart, p.trimDueMs()), next: start.NextOffset, epochs: slices.Clone(p.progress.Epochs),
+		fresh: freshness{copiedAtMs: p.progress.CopiedAtMs},
 	}
 	fetching := fetcher.add(topic, p.id.Partition, s)
-	err = p.watch(w, stream, s)
+	err = p.watch(w, stream, s, noteEvery)
 	fetcher.remove(fetching)
 	s.trim.group.Wait()
 	s.broken(produce.Faultf(produce.Stale, "%s: the session is over", target))
@@ -162,7 +179,7 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 	if end > start.NextOffset {
 		p.attempts = 0
 	}
-	p.progress.Epochs = s.epochsBelow(end)
+	p.progress.Epochs, p.progress.CopiedAtMs = s.epochsBelow(end), s.fresh.at(end)
 	if err == nil && fault != nil && p.ctx.Err() == nil {
 		err = fault // while closing
 	}
@@ -172,8 +189,15 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 	return err
 }
 
-// watch waits for the end of a session and extends its reservation meanwhile.
-func (p *partition) watch(w *wanted, stream *produce.Stream, s *session) error {
+// watch waits for the end of a session and extends its reservation meanwhile. Every noteEvery (0: never) it notes that
+// the copy has kept up.
+func (p *partition) watch(w *wanted, stream *produce.Stream, s *session, noteEvery time.Duration) error {
+	var noteDue <-chan time.Time
+	if noteEvery > 0 {
+		ticker := time.NewTicker(noteEvery)
+		defer ticker.Stop()
+		noteDue = ticker.C
+	}
 	for {
 		select {
 		case <-stream.Events():
@@ -184,6 +208,7 @@ func (p *partition) watch(w *wanted, stream *produce.Stream, s *session) error {
 			if !waiting && p.window.enough(end, reserved) {
 				continue
 			}
+			p.progress.CopiedAtMs = s.fresh.at(end)
 			set := p.reserve(end, s.live.SourceOffset.Load(), s.epochsBelow(end))
 			if set == nil {
 				continue
@@ -194,6 +219,14 @@ func (p *partition) watch(w *wanted, stream *produce.Stream, s *session) error {
 			stream.Reserve(p.progress.ReservedOffset)
 		case <-s.trim.due:
 			if err := p.followLogStart(s, stream); err != nil {
+				return err
+			}
+		case <-noteDue:
+			end, _, _, _ := stream.Status()
+			if s.fresh.at(end) == p.tenure.cfg.Store.View().Progress(p.id).CopiedAtMs {
+				continue // nothing was heard of the source
+			}
+			if err := p.noteCopy(s, end); err != nil {
 				return err
 			}
 		case <-s.failed:

@@ -3,6 +3,7 @@ package replicate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -164,7 +165,8 @@ func (p *partition) digest(err error, next step, w *wanted) {
 	log := p.tenure.log.With().Str("mirror", w.topic.Mirror).Str("topic", w.topic.Name).Int32("partition", p.id.Partition).Logger()
 	if errors.Is(err, errSourceDeleted) {
 		log.Warn().Err(err).Msg("the source topic is gone; the mirror topic is stopped and keeps its data")
-		if err = p.do("stop", state.RemoveTopic{Mirror: w.topic.Mirror, Name: w.topic.Name}); err == nil {
+		told := state.SetTopicError{ID: w.topic.ID, Error: fmt.Sprintf("the source topic %s was deleted, so the mirror topic was STOPPED; it keeps its data and is writable", w.topic.Name)}
+		if err = p.do("stop", told, state.RemoveTopic{Mirror: w.topic.Mirror, Name: w.topic.Name}); err == nil {
 			return
 		}
 	}

@@ -21,6 +21,7 @@ type session struct {
 	nowMs      func() int64
 	failed     chan struct{} // closed with the first fault
 	trim       *trimming
+	fresh      freshness
 
 	mu     sync.Mutex
 	next   int64            // source offset of the next record
@@ -61,6 +62,7 @@ func (s *session) deliver(records []byte, logStart, highWatermark int64, held *h
 		return
 	}
 	s.live.LastFetchMs.Store(s.nowMs())
+	s.fresh.look(s.nowMs(), s.next, s.live.DestinationOffset.Load())
 	s.live.SourceOffset.Store(highWatermark)
 	s.trim.begins(logStart, s.nowMs())
 	if end := s.live.DestinationOffset.Load(); end >= highWatermark {

@@ -36,6 +36,7 @@ type source struct {
 	cluster  *connect.Cluster
 	fetchers map[fetcherKey]*fetcher
 	clients  map[int]*kgo.Client // of fetchers with this index, beside the cluster's own
+	cleaning map[string]*cleaningEntry
 	group    sync.WaitGroup
 	// fetching ends the fetchers of the cluster's client.
 	fetching    context.Context
@@ -49,7 +50,7 @@ type fetcherKey struct {
 }
 
 func newSource(t *tenure, mirror *state.Mirror) *source {
-	s := &source{owner: t, mirror: mirror, fetchers: map[fetcherKey]*fetcher{}, clients: map[int]*kgo.Client{}, endFetching: func() {}}
+	s := &source{owner: t, mirror: mirror, fetchers: map[fetcherKey]*fetcher{}, clients: map[int]*kgo.Client{}, cleaning: map[string]*cleaningEntry{}, endFetching: func() {}}
 	s.ctx, s.cancel = context.WithCancel(t.ctx)
 	s.group.Go(func() { s.watch(s.ctx) })
 	return s
@@ -243,6 +244,9 @@ func (s *source) log(ctx context.Context, topic *state.Topic, partition int32, n
 		},
 		Ask: func(ctx context.Context) (int64, error) {
 			return cluster.ListOffset(ctx, leader.ID, topic.Name, partition, connect.LatestOffset)
+		},
+		EpochEnd: func(ctx context.Context, epoch int32) (int32, int64, error) {
+			return cluster.EpochEnd(ctx, leader.ID, topic.Name, partition, epoch)
 		},
 	}
 	if log.LogStart, err = cluster.ListOffset(ctx, leader.ID, topic.Name, partition, connect.EarliestOffset); err == nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"kafka-mirror-proxy/replicate/produce"
-	"kafka-mirror-proxy/state"
 )
 
 const (
@@ -76,9 +75,7 @@ func (p *partition) followLogStart(s *session, stream *produce.Stream) error {
 		return nil
 	}
 	p.trimmedAt = now
-	progress := p.progress
-	progress.CopiedOffset, progress.Epochs = end, s.epochsBelow(end)
-	if err := p.do("record how far the copy has come", state.SetProgress{Partition: p.id, Progress: progress}); err != nil {
+	if err := p.noteCopy(s, end); err != nil {
 		return err
 	}
 	s.trim.group.Go(func() {

@@ -33,6 +33,7 @@ type AddTopic struct {
 	ID, SourceID TopicID
 	Partitions   int32
 	Engine       string
+	Guard        Guard
 	HandBack     map[string]*string
 }
 

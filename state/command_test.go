@@ -313,11 +313,11 @@ func TestMovePartitionKeepsHistory(t *testing.T) {
 
 func TestTakeOver(t *testing.T) {
 	for _, c := range []struct{ before, want Progress }{
-		{noProgress(), Progress{-1, -1, 5, -1, -1, nil}},
-		{Progress{1, 100, 5, 50, 9, nil}, Progress{1, 100, 5, 50, 9, nil}},   // our own
-		{Progress{1, 100, 4, 50, 9, nil}, Progress{1, -1, 5, 100, 9, nil}},   // left behind
-		{Progress{1, 100, 4, 500, 9, nil}, Progress{1, -1, 5, 500, 9, nil}},  // by one before already
-		{Progress{-1, -1, 4, 500, 9, nil}, Progress{-1, -1, 5, 500, 9, nil}}, // stopped cleanly
+		{noProgress(), Progress{-1, -1, 5, -1, -1, nil, 0, Skipped{}}},
+		{Progress{1, 100, 5, 50, 9, nil, 0, Skipped{}}, Progress{1, 100, 5, 50, 9, nil, 0, Skipped{}}},   // our own
+		{Progress{1, 100, 4, 50, 9, nil, 0, Skipped{}}, Progress{1, -1, 5, 100, 9, nil, 0, Skipped{}}},   // left behind
+		{Progress{1, 100, 4, 500, 9, nil, 0, Skipped{}}, Progress{1, -1, 5, 500, 9, nil, 0, Skipped{}}},  // by one before already
+		{Progress{-1, -1, 4, 500, 9, nil, 0, Skipped{}}, Progress{-1, -1, 5, 500, 9, nil, 0, Skipped{}}}, // stopped cleanly
 	} {
 		got := c.before.TakeOver(5)
 		if got.FillToOffset != c.want.FillToOffset || got.ReservedOffset != c.want.ReservedOffset ||

@@ -26,7 +26,7 @@ func (c AddTopic) decide(d *draft, _ int64) ([]record, *Error) {
 	}
 	t := &Topic{
 		Mirror: c.Mirror, Name: c.Name, ID: c.ID, SourceID: c.SourceID, Partitions: c.Partitions,
-		Desired: DesiredAdding, Engine: c.Engine, HandBack: maps.Clone(c.HandBack),
+		Desired: DesiredAdding, Engine: c.Engine, Guard: c.Guard, HandBack: maps.Clone(c.HandBack),
 	}
 	if byID {
 		t.WasStopped = same.Mirror == c.Mirror

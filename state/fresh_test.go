@@ -71,12 +71,12 @@ func TestProgressOfAnEarlierOwnerIsRefused(t *testing.T) {
 	s := NewMemory()
 	do(t, s, CreateMirror{"m", nil}, AddTopic{Mirror: "m", Name: "t", ID: theID, Partitions: 1}, ConfirmTopic{theID})
 	p := PartitionID{theID, 0}
-	do(t, s, SetProgress{p, Progress{-1, 100, 2, -1, -1, nil}})
-	if err := s.Do(t.Context(), SetProgress{p, Progress{-1, -1, 1, -1, -1, nil}}); code(err) != CodeNotOwner {
+	do(t, s, SetProgress{p, Progress{-1, 100, 2, -1, -1, nil, 0, Skipped{}}})
+	if err := s.Do(t.Context(), SetProgress{p, Progress{-1, -1, 1, -1, -1, nil, 0, Skipped{}}}); code(err) != CodeNotOwner {
 		t.Errorf("%v", err)
 	}
 	if got := s.View().Progress(p); got.ReservedOffset != 100 || got.ReservedBy != 2 {
 		t.Errorf("%+v", got)
 	}
-	do(t, s, SetProgress{p, Progress{-1, -1, 3, 100, -1, nil}})
+	do(t, s, SetProgress{p, Progress{-1, -1, 3, 100, -1, nil, 0, Skipped{}}})
 }

@@ -21,6 +21,9 @@ type LivePartition struct {
 	LaggingSinceMs atomic.Int64
 	// LastFetchMs is when the source last answered a fetch (Unix milliseconds); 0 before the first.
 	LastFetchMs atomic.Int64
+	// GapRecords is how many records the source has deleted before they were copied, while the partition stands before them;
+	// 0 when there are none.
+	GapRecords atomic.Int64
 }
 
 // NewLive returns an empty board.

@@ -79,12 +79,25 @@ type Topic struct {
 	Engine string
 	// HandBack is the topic configs to set in one step at STOPPED; a nil value deletes the override.
 	HandBack map[string]*string
+	// Guard says whose ACL keeps everyone but the proxy from writing to the topic at the broker.
+	Guard Guard
 	// Error is what is wrong with the topic as a whole, "" when nothing is.
 	Error string
 
 	// prior is the topic as it was before the Add under way, to be restored by RollbackTopic. Only while DesiredAdding.
 	prior *Topic
 }
+
+// Guard is the state of mirror.guard=acl for a topic: an ACL on the destination that denies everyone to write to it.
+type Guard int8
+
+const (
+	GuardNone Guard = 0
+	// GuardOurs: the proxy makes the ACL, and removes it at STOPPED.
+	GuardOurs Guard = 1
+	// GuardFound: an equal ACL was there before; it stays.
+	GuardFound Guard = 2
+)
 
 // MirrorNameConfig is the value of the topic config mirror.name: "m", "m.paused" or "m.removed".
 func (t *Topic) MirrorNameConfig() string {
@@ -135,6 +148,22 @@ type Progress struct {
 	// Epochs are the source's leader epochs of the records below CopiedOffset, by start offset, lowest first. Where they
 	// do not reach, the epochs are not known.
 	Epochs []EpochRun
+	// CopiedAtMs: whatever the source held from CopiedOffset on was still to be read at this moment (Unix milliseconds), as of
+	// the last time that this was noted; 0 when it never was.
+	CopiedAtMs int64
+	// Skipped is what the operator has let pass by mirror.gap.policy=skip.
+	Skipped Skipped
+}
+
+// Skipped is what a mirror partition lacks of its source, because it was gone before it was copied. The zero value is
+// nothing.
+type Skipped struct {
+	// From and To are the last gap: the destination holds filler at the offsets from From to below To.
+	From, To int64
+	// Records is how many offsets all gaps had.
+	Records int64
+	// Note says for the operator what was skipped last.
+	Note string
 }
 
 // EpochRun says that records from StartOffset on carry the source leader epoch Epoch, until the next run.

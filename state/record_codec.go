@@ -82,7 +82,24 @@ func (r topicRecord) appendValue(b []byte) []byte {
 	if r.value == nil {
 		return nil
 	}
-	return appendNoTags(appendTopic(appendVersion(b), r.value))
+	return appendTags(appendTopic(appendVersion(b), r.value), r.value.tags())
+}
+
+// Tags of a topic record.
+const tagGuard = 0
+
+func (t *Topic) tags() []tag {
+	if t.Guard == GuardNone {
+		return nil
+	}
+	return []tag{{tagGuard, kbin.AppendInt8(nil, int8(t.Guard))}}
+}
+
+func (t *Topic) readTag(number uint32, v *kbin.Reader) bool {
+	if number == tagGuard {
+		t.Guard = Guard(v.Int8())
+	}
+	return number == tagGuard
 }
 
 func appendTopic(b []byte, t *Topic) []byte {
@@ -145,7 +162,39 @@ func (r progressRecord) appendValue(b []byte) []byte {
 		b = kbin.AppendInt64(b, run.StartOffset)
 		b = appendNoTags(b)
 	}
-	return appendNoTags(b)
+	return appendTags(b, r.value.tags())
+}
+
+// Tags of a progress record.
+const (
+	tagCopiedAt = 0
+	tagSkipped  = 1
+)
+
+func (p *Progress) tags() []tag {
+	var tags []tag
+	if p.CopiedAtMs != 0 {
+		tags = append(tags, tag{tagCopiedAt, kbin.AppendInt64(nil, p.CopiedAtMs)})
+	}
+	if p.Skipped != (Skipped{}) {
+		b := kbin.AppendInt64(nil, p.Skipped.From)
+		b = kbin.AppendInt64(b, p.Skipped.To)
+		b = kbin.AppendInt64(b, p.Skipped.Records)
+		tags = append(tags, tag{tagSkipped, kbin.AppendCompactString(b, p.Skipped.Note)})
+	}
+	return tags
+}
+
+func (p *Progress) readTag(number uint32, v *kbin.Reader) bool {
+	switch number {
+	case tagCopiedAt:
+		p.CopiedAtMs = v.Int64()
+	case tagSkipped:
+		p.Skipped = Skipped{From: v.Int64(), To: v.Int64(), Records: v.Int64(), Note: v.CompactString()}
+	default:
+		return false
+	}
+	return true
 }
 
 func (r sourceIDRecord) appendValue(b []byte) []byte {
@@ -198,7 +247,14 @@ func decodeRecord(key, value []byte) (record, error) {
 		return nil, fmt.Errorf("value of type %d, version %d where %d is known: %w", t, version, recordVersion, errNewerRecord)
 	}
 	r = decodeValue(r, &v)
-	skipTags(&v)
+	known := noTag
+	switch r := r.(type) {
+	case progressRecord:
+		known = r.value.readTag
+	case topicRecord:
+		known = r.value.readTag
+	}
+	readTags(&v, known)
 	if err := v.Complete(); err != nil {
 		return nil, fmt.Errorf("value of type %d: %w", t, err)
 	}
@@ -309,13 +365,37 @@ func readTopic(v *kbin.Reader, id TopicID, mayHavePrior bool) *Topic {
 	return t
 }
 
-// skipTags leaves out the tagged fields of a later writer.
-func skipTags(v *kbin.Reader) {
+// tag is a tagged field.
+type tag struct {
+	number uint32
+	value  []byte
+}
+
+// appendTags appends a tagged field section; the tags are in the order of their numbers.
+func appendTags(b []byte, tags []tag) []byte {
+	b = kbin.AppendUvarint(b, uint32(len(tags)))
+	for _, t := range tags {
+		b = kbin.AppendUvarint(b, t.number)
+		b = kbin.AppendUvarint(b, uint32(len(t.value)))
+		b = append(b, t.value...)
+	}
+	return b
+}
+
+// readTags gives each tagged field to known and leaves out those that it does not know: a later writer's.
+func readTags(v *kbin.Reader, known func(number uint32, v *kbin.Reader) bool) {
 	for range v.Uvarint() {
 		if !v.Ok() {
 			return // or a damaged count would keep us here
 		}
-		v.Uvarint()
-		v.Span(int(v.Uvarint()))
+		number := v.Uvarint()
+		field := kbin.Reader{Src: v.Span(int(v.Uvarint()))}
+		if v.Ok() && known(number, &field) && (field.Complete() != nil || len(field.Src) > 0) {
+			v.Span(len(v.Src) + 1) // damaged, and so is the whole
+		}
 	}
 }
+
+func noTag(uint32, *kbin.Reader) bool { return false }
+
+func skipTags(v *kbin.Reader) { readTags(v, noTag) }

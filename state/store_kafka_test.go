@@ -489,7 +489,7 @@ func fill(t *testing.T, s Store) {
 		AddTopic{Mirror: "m", Name: "t1", ID: TopicID{1}, SourceID: TopicID{2}, Partitions: 3, Engine: "produce", HandBack: map[string]*string{"a": nil, "b": &value}},
 		ConfirmTopic{TopicID{1}},
 		MovePartition{Partition: PartitionID{TopicID{1}, 2}, To: Failed, LastMirroredOffset: 7, Error: "why", Retriable: true, Attempt: 3},
-		SetProgress{PartitionID{TopicID{1}, 0}, Progress{1, 2, 3, 4, 7, []EpochRun{{5, 6}}}},
+		SetProgress{PartitionID{TopicID{1}, 0}, Progress{1, 2, 3, 4, 7, []EpochRun{{5, 6}}, 8, Skipped{1, 2, 3, "s"}}},
 		AddTopic{Mirror: "m", Name: "t2", ID: TopicID{3}, Partitions: 1},
 	)
 }

@@ -252,3 +252,32 @@ func (c *Cluster) FetchBatches(ctx context.Context, leader int32, topic Topic, p
 	}
 	return result.RecordBatches, nil
 }
+
+// EpochEnd asks a partition's leader where a leader epoch ends in its log (OffsetForLeaderEpoch): the largest epoch that it
+// knows not above it, and the offset behind that one's last record; -1 for both where it does not know.
+func (c *Cluster) EpochEnd(ctx context.Context, leader int32, topic string, partition, epoch int32) (known int32, endOffset int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	request := kmsg.NewPtrOffsetForLeaderEpochRequest()
+	request.ReplicaID = -1
+	p := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+	p.Partition, p.CurrentLeaderEpoch, p.LeaderEpoch = partition, -1, epoch
+	t := kmsg.NewOffsetForLeaderEpochRequestTopic()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	request.Topics = append(request.Topics, t)
+	answer, err := request.RequestWith(ctx, c.client.Broker(int(leader)))
+	if err != nil {
+		return -1, -1, fmt.Errorf("offset for leader epoch of %s-%d: %w", topic, partition, err)
+	}
+	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
+		return -1, -1, fmt.Errorf("offset for leader epoch of %s-%d: the answer holds other partitions", topic, partition)
+	}
+	result := answer.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(result.ErrorCode); err != nil {
+		return -1, -1, fmt.Errorf("offset for leader epoch of %s-%d: %w", topic, partition, err)
+	}
+	if answer.Version == 0 {
+		result.LeaderEpoch = epoch // it tells the end only
+	}
+	return result.LeaderEpoch, result.EndOffset, nil
+}

@@ -19,6 +19,9 @@ type SourceLog struct {
 	Ask func(ctx context.Context) (int64, error)
 	// Batches reads a few batches from an offset on, as batch.Each walks them.
 	Batches func(ctx context.Context, offset int64) ([]byte, error)
+	// EpochEnd asks where a leader epoch ends in the source's log, as OffsetForLeaderEpoch does: the largest epoch that is
+	// not above it, and the offset behind that one's last record; -1 for both where the leader does not know. Not of Align.
+	EpochEnd func(ctx context.Context, epoch int32) (known int32, endOffset int64, err error)
 }
 
 // Expectation is what the state knows of the partition.
@@ -40,6 +43,11 @@ type Start struct {
 	NextOffset int64
 	// FillFrom: offsets from here to NextOffset are filler still to be written; -1 for none.
 	FillFrom int64
+	// Gap says that what is to be filled were the source's records, deleted there before they were copied: whether that may
+	// be done is the caller's to decide.
+	Gap bool
+	// LastTimestampMs is the timestamp of the records before EndOffset, the largest of their batch; -1 where none are left.
+	LastTimestampMs int64
 	// LastEpoch is the source leader epoch of the record before EndOffset, where it was compared; -1 unknown.
 	LastEpoch int32
 }
@@ -52,7 +60,7 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 	if err != nil {
 		return Start{}, err
 	}
-	start := Start{Position: p, NextOffset: p.EndOffset, FillFrom: -1, LastEpoch: -1}
+	start := Start{Position: p, NextOffset: p.EndOffset, FillFrom: -1, LastTimestampMs: -1, LastEpoch: -1}
 	if fault := checkOwnEnd(target, &p, expect); fault != nil {
 		return Start{}, fault
 	}
@@ -63,8 +71,8 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 		}
 	}
 	if end := p.EndOffset; end > source.HighWatermark {
-		return Start{}, Faultf(Quarantined, "%s has diverged: the destination holds %d records from offset %d on that the source does not have (it ends at %d)",
-			target, end-source.HighWatermark, source.HighWatermark, source.HighWatermark)
+		return Start{}, Faultf(Quarantined, "%s has diverged: the destination holds %d records from offset %d on that the source does not have (it ends at %d). "+
+			"Compare both, then recreate the topic or remove it from the mirror", target, end-source.HighWatermark, source.HighWatermark, source.HighWatermark)
 	}
 	onlyFiller := expect.FillToOffset >= 0 || p.EndOffset == 0
 	if onlyFiller {
@@ -74,8 +82,7 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 		return start, nil
 	}
 	if p.EndOffset < source.LogStart {
-		return Start{}, Faultf(Refused, "%s has a gap: the destination ends at offset %d and the source begins at %d; the records between were deleted on the source before they were copied (mirror.gap.policy=fail)",
-			target, p.EndOffset, source.LogStart)
+		start.Gap, start.FillFrom, start.NextOffset = true, p.EndOffset, source.LogStart
 	}
 	if p.EndOffset == p.LogStart { // everything was deleted: nothing left to compare
 		if !p.InSequence() && p.EndOffset != expect.CopiedOffset && p.EndOffset != expect.HandedOverAt {
@@ -84,12 +91,16 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 		}
 		return start, nil
 	}
-	start.LastEpoch, err = e.compareTail(ctx, target, &p, source)
+	start.LastEpoch, start.LastTimestampMs, err = e.compareTail(ctx, target, &p, source)
 	return start, err
 }
 
 // checkOwnEnd tells from the broker's producer state whether somebody else wrote.
 func checkOwnEnd(target Target, p *Position, expect Expectation) *Fault {
+	if p.EndOffset < expect.HandedOverAt {
+		return Faultf(Quarantined, "%s was handed over at offset %d and now ends at %d: the destination has lost records since, so mirroring cannot go on behind them. "+
+			"Recreate the topic to mirror it again", target, expect.HandedOverAt, p.EndOffset)
+	}
 	if expect.HandedOverAt >= 0 && p.EndOffset != expect.HandedOverAt {
 		return Faultf(Quarantined, "%s was handed over at offset %d and now ends at %d: it has been written to since, so mirroring cannot go on behind it. "+
 			"Recreate the topic to mirror it again", target, expect.HandedOverAt, p.EndOffset)
@@ -107,37 +118,37 @@ func checkOwnEnd(target Target, p *Position, expect Expectation) *Fault {
 // compareTail reads the last batch of the destination: its header must say that the mirror
 // wrote it where it stands, and its records must be the source's, as far as the source still
 // has them (a source that lost its tail and went on holds others). It returns the source leader
-// epoch of the last one, -1 when that does not show.
-func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, source SourceLog) (int32, error) {
+// epoch of the last one, -1 when that does not show, and the largest timestamp of the batch.
+func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, source SourceLog) (epoch int32, timestampMs int64, err error) {
 	last, err := e.batchAt(ctx, target, p, p.EndOffset-1)
 	if err != nil {
-		return -1, Because(Retry, err, "read the last batch of %s", target)
+		return -1, -1, Because(Retry, err, "read the last batch of %s", target)
 	}
 	if last == nil {
-		return -1, Faultf(Retry, "read the last batch of %s: nothing at offset %d", target, p.EndOffset-1)
+		return -1, -1, Faultf(Retry, "read the last batch of %s: nothing at offset %d", target, p.EndOffset-1)
 	}
 	switch base := last.BaseOffset(); {
 	case last.ProducerID() != target.ProducerID() || last.ProducerEpoch() != 0 || last.Control():
-		return -1, Faultf(Quarantined, "the batch of offsets %d to %d of %s was not written by the mirror. Compare with the source, then recreate the topic or remove it from the mirror",
+		return -1, -1, Faultf(Quarantined, "the batch of offsets %d to %d of %s was not written by the mirror. Compare with the source, then recreate the topic or remove it from the mirror",
 			base, last.LastOffset(), target)
 	case last.BaseSequence() != batch.SequenceOf(base):
-		return -1, Faultf(Quarantined, "the batch at offset %d of %s belongs to source offset %d (modulo 2^31): something other than the mirror wrote to the topic. Compare with the source, then recreate the topic or remove it from the mirror",
+		return -1, -1, Faultf(Quarantined, "the batch at offset %d of %s belongs to source offset %d (modulo 2^31): something other than the mirror wrote to the topic. Compare with the source, then recreate the topic or remove it from the mirror",
 			base, target, last.BaseSequence())
 	case last.LastOffset() < source.LogStart:
-		return -1, nil // the source has deleted them
+		return -1, last.MaxTimestamp(), nil // the source has deleted them
 	}
 	from := max(last.BaseOffset(), source.LogStart)
 	ours, err := source.Batches(ctx, from)
 	if err != nil {
-		return -1, Because(Retry, err, "read the source of %s at offset %d", target, from)
+		return -1, -1, Because(Retry, err, "read the source of %s at offset %d", target, from)
 	}
 	if different, err := firstDifference(last, ours, from); err != nil {
-		return -1, Because(Retry, err, "compare %s with its source", target)
+		return -1, -1, Because(Retry, err, "compare %s with its source", target)
 	} else if different >= 0 {
-		return -1, Faultf(Quarantined, "%s has diverged: the record at offset %d is not the source's; the destination holds %d records from there on",
-			target, different, p.EndOffset-different)
+		return -1, -1, Faultf(Quarantined, "%s has diverged: the record at offset %d is not the source's; the destination holds %d records from there on. "+
+			"Compare both, then recreate the topic or remove it from the mirror", target, different, p.EndOffset-different)
 	}
-	return epochAt(ours, p.EndOffset-1), nil
+	return epochAt(ours, p.EndOffset-1), last.MaxTimestamp(), nil
 }
 
 // epochAt is the leader epoch of the batch that holds an offset, -1 when it is not among these.

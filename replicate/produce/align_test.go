@@ -15,6 +15,7 @@ import (
 func TestAlign(t *testing.T) {
 	type want struct {
 		next, fillFrom int64
+		gap            bool
 		verdict        Verdict
 		texts          []string // of the error; none: it agrees
 	}
@@ -54,7 +55,10 @@ func TestAlign(t *testing.T) {
 		{name: "destination ahead", put: own, state: inSequence(100), end: 60, source: source(0, 60, "v"), expect: none,
 			want: want{verdict: Quarantined, texts: []string{"holds 40 records from offset 60", "ends at 60"}}},
 		{name: "destination ahead of what the source said", put: own, state: inSequence(100), end: 60, moved: 150, source: source(0, 150, "v"), expect: none, want: want{next: 100, fillFrom: -1}},
-		{name: "gap", put: own, state: inSequence(100), start: 120, end: 150, expect: none, want: want{verdict: Refused, texts: []string{"ends at offset 100", "begins at 120"}}},
+		{name: "gap", put: own, state: inSequence(100), start: 120, end: 150, expect: none, want: want{next: 120, fillFrom: 100, gap: true}},
+		{name: "gap, behind nothing", put: deleted, state: inSequence(100), start: 120, end: 150, expect: none, want: want{next: 120, fillFrom: 100, gap: true}},
+		{name: "gap behind a foreign write", put: func(r *rig) { r.fill(100, "v"); r.put(dense(-1, -1, 0, -1, 1, "x")) }, start: 120, end: 150, expect: none,
+			want: want{verdict: Quarantined, texts: []string{"offsets 100 to 100 of t-1", "not written by the mirror"}}},
 		{name: "source deleted all that is compared", put: own, state: inSequence(100), start: 100, end: 150, expect: none, want: want{next: 100, fillFrom: -1}},
 		{name: "source rewrote the tail", put: own, state: inSequence(100), end: 150, source: append(source(0, 90, "v"), source(90, 60, "w")...), expect: none,
 			want: want{verdict: Quarantined, texts: []string{"record at offset 90", "holds 10 records"}}},
@@ -65,6 +69,8 @@ func TestAlign(t *testing.T) {
 		{name: "unfinished filler", put: own, state: inSequence(100), start: 300, end: 900, expect: Expectation{FillToOffset: 300, HandedOverAt: -1}, want: want{next: 300, fillFrom: 100}},
 		{name: "finished filler, source moved on", put: own, state: inSequence(100), start: 400, end: 900, expect: Expectation{FillToOffset: 100, HandedOverAt: -1}, want: want{next: 400, fillFrom: 100}},
 		{name: "handed over and unchanged", put: own, state: inSequence(100), end: 150, source: source(0, 150, "v"), expect: Expectation{FillToOffset: -1, HandedOverAt: 100}, want: want{next: 100, fillFrom: -1}},
+		{name: "handed over and shorter since", put: own, state: inSequence(100), end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: 110},
+			want: want{verdict: Quarantined, texts: []string{"offset 110", "ends at 100", "lost records"}}},
 		{name: "handed over and written to", put: own, state: inSequence(100), end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: 90},
 			want: want{verdict: Quarantined, texts: []string{"offset 90", "ends at 100"}}},
 	} {
@@ -83,7 +89,7 @@ func TestAlign(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if start.NextOffset != test.want.next || start.FillFrom != test.want.fillFrom {
+				if start.NextOffset != test.want.next || start.FillFrom != test.want.fillFrom || start.Gap != test.want.gap {
 					t.Errorf("next %d, fill from %d; want %d and %d", start.NextOffset, start.FillFrom, test.want.next, test.want.fillFrom)
 				}
 				return

@@ -1,6 +1,8 @@
 package produce
 
 import (
+	"strings"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -30,6 +32,11 @@ func verdict(target Target, b Batch, answer *kmsg.ProduceResponseTopicPartition)
 	switch err {
 	case kerr.MessageTooLarge, kerr.RecordListTooLarge:
 		return Because(Refused, err, "%s: the batch at offset %d has %d bytes, more than the topic's max.message.bytes on the destination allows", where, b.BaseOffset, len(b.Bytes))
+	case kerr.InvalidRecord:
+		if record, ok := withoutKey(answer); ok {
+			return Because(Refused, err, "%s: the destination topic is compacted (cleanup.policy) and the source's record at offset %d has no key. "+
+				"Take compact out of the topic's cleanup.policy on the destination; mirroring then goes on by itself", where, b.BaseOffset+int64(record))
+		}
 	case kerr.OutOfOrderSequenceNumber, kerr.InvalidProducerEpoch, kerr.DuplicateSequenceNumber, kerr.UnknownProducerID:
 		// Somebody else was here, or the log is not where we thought: Align finds out.
 		return Because(Retry, err, "%s: the batch at offset %d is not in sequence", where, b.BaseOffset)
@@ -41,6 +48,17 @@ func verdict(target Target, b Batch, answer *kmsg.ProduceResponseTopicPartition)
 		return Because(Retry, err, "%s: the batch at offset %d", where, b.BaseOffset)
 	}
 	return Because(Refused, err, "%s: the broker refuses the batch of offsets %d to %d%s", where, b.BaseOffset, last, detail)
+}
+
+// withoutKey finds the first record of a batch that a compacted topic cannot take, by the words of the broker
+// (LogValidator): the error code alone stands for many other things.
+func withoutKey(answer *kmsg.ProduceResponseTopicPartition) (index int32, ok bool) {
+	for _, record := range answer.ErrorRecords {
+		if record.ErrorMessage != nil && strings.Contains(*record.ErrorMessage, "without key") {
+			return record.RelativeOffset, true
+		}
+	}
+	return 0, false
 }
 
 // overwritten says that the broker has put its own time in place of the batch's timestamps. It answers with a time also

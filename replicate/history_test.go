@@ -1,0 +1,86 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kafka-mirror-proxy/replicate/produce"
+	"kafka-mirror-proxy/state"
+)
+
+func TestCheckHistory(t *testing.T) {
+	runs := []state.EpochRun{{Epoch: 3, StartOffset: 0}, {Epoch: 5, StartOffset: 60}}
+	for _, test := range []struct {
+		name  string
+		runs  []state.EpochRun
+		known int32
+		end   int64
+		err   error
+		want  string // of the fault, "" for none
+	}{
+		{"nothing known", nil, 0, 0, nil, ""},
+		{"the same", runs, 5, 100, nil, ""},
+		{"it has more", runs, 5, 200, nil, ""},
+		{"it keeps no epochs", runs, -1, -1, nil, ""},
+		{"it has lost the end", runs, 5, 80, nil, "leader epoch 5 ends at offset 80 there); the destination holds records from offset 80 on"},
+		{"it has lost an epoch", runs, 3, 50, nil, "records from offset 50 on"},
+		{"it went on under an epoch before", runs, 4, 200, nil, "records from offset 60 on"},
+		{"it does not answer", runs, 0, 0, errors.New("gone"), "gone"},
+	} {
+		log := produce.SourceLog{EpochEnd: func(_ context.Context, epoch int32) (int32, int64, error) {
+			if epoch != 5 {
+				t.Errorf("%s: asked for epoch %d", test.name, epoch)
+			}
+			return test.known, test.end, test.err
+		}}
+		err := checkHistory(context.Background(), produce.Target{Topic: "t"}, log, test.runs, 100)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
+// A source that has lost records is found out at the begin of a session also when its fetches cannot tell (below version 12),
+// and when its log is longer again by then.
+func TestHistoryIsAskedForAtTheBegin(t *testing.T) {
+	r, source, _, id := mirroring(t, "rewritten", 1, 10)
+	r.do(state.PauseTopic{Mirror: "m", Name: "rewritten"})
+	r.awaitStatus(id, 1, state.Paused)
+	r.produce("rewritten", 0, 10, 20, nil)
+	source.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		source.KeepControl()
+		asked := request.(*kmsg.OffsetForLeaderEpochRequest).Topics[0]
+		answer := request.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+		p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+		p.Partition, p.LeaderEpoch, p.EndOffset = asked.Partitions[0].Partition, asked.Partitions[0].LeaderEpoch, 7
+		answer.Topics = []kmsg.OffsetForLeaderEpochResponseTopic{{Topic: asked.Topic, Partitions: []kmsg.OffsetForLeaderEpochResponseTopicPartition{p}}}
+		return answer, nil, true
+	})
+	r.do(state.ResumeTopic{Mirror: "m", Name: "rewritten"})
+	r.awaitStatus(id, 1, state.Failed)
+	wantError(t, r.partition(id, 0), "rewritten-0 has diverged", "rewritten its history", "from offset 7 on", "recreate the topic")
+	if p := r.partition(id, 0); p.Retriable {
+		t.Error("it would be tried again")
+	}
+	if _, logEnds := ends(t, r.destination, "rewritten"); logEnds["rewritten"][0].Offset != 10 {
+		t.Errorf("the destination was written to: %v", logEnds)
+	}
+}
+
+// A source topic that is deleted stops its mirror, and describe says why.
+func TestSourceTopicDeletedIsTold(t *testing.T) {
+	r, _, _, id := mirroring(t, "deleted", 2, 10)
+	if _, err := kadm.NewClient(r.source).DeleteTopic(context.Background(), "deleted"); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitStatus(id, 2, state.Stopped)
+	topic, _ := r.store.View().TopicByID(id)
+	if !strings.Contains(topic.Error, "the source topic deleted was deleted") {
+		t.Errorf("%q", topic.Error)
+	}
+}
