@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"errors"
 	"fmt"
 )
 
@@ -14,6 +13,10 @@ type ReencodeOptions struct {
 	// when there is none: filler that leads takes it, unless that record is
 	// among the ones left out.
 	PreviousTimestampMs int64
+	// Discard says that the records of a batch become filler, as those of an
+	// aborted transaction do; nil means none. It is asked once for each batch
+	// that is no control batch, in order.
+	Discard func(b Batch) bool
 	// MaxBatchBytes is the size that no batch exceeds uncompressed (and so, by
 	// a few bytes a 32 KiB, compressed) unless it has but one record; at most
 	// MinLimitBytes.
@@ -24,43 +27,53 @@ type ReencodeOptions struct {
 // are cheaper as filler of their own, which is hidden without decompressing.
 const maxInnerHole = 1000
 
-// ErrControl is returned for a control batch among those to be re-encoded.
-var ErrControl = errors.New("control batch cannot be re-encoded")
-
 // Reencode reads consecutive source batches of any magic and codec and appends
 // them anew as batches that a stock broker takes: magic 2, CreateTime, not
 // transactional, no producer, dense. Every record keeps offset, key, value,
 // headers and the timestamp consumers saw. Base offsets are the absolute
 // source ones; Each walks the output.
 //
-// Holes of up to 1000 offsets before a record are filled with filler records
-// that have the timestamp of the record before, so that ListOffsets by time
-// finds the same record as on the source. Such a batch is gzip (Coder.Filler
-// relies on it); others keep the codec of their first source batch. A wider
-// hole, or one where a batch becomes full, is left as a gap between output
-// batches, and offsets behind the last record are left out: both are for the
-// caller to fill, or for the next call.
+// Control batches, batches to be discarded, and filler that a mirror wrote to
+// the source become filler with the timestamps that they have, so that
+// ListOffsets by time finds the same offset as on the source. Holes of up to
+// 1000 offsets are filled with the timestamp of what is before them, to the
+// same end. A batch with filler is gzip (Coder.Filler relies on it); others
+// keep the codec of their first source batch. A wider hole, or one where a
+// batch becomes full, is left as a gap between output batches, and offsets
+// behind the last record are left out: both are for the caller to fill, with
+// previousMs (of the gap at the end), or for the next call.
 //
 // The CRC of every batch is checked, since new ones would vouch for damage.
-// Errors wrap ErrCorrupt, ErrTooLarge, ErrFillerKey (a record has the magic
-// key) or ErrControl; out is then returned as it was.
-func (c *Coder) Reencode(out, batches []byte, opts ReencodeOptions) ([]byte, error) {
+// Errors wrap ErrCorrupt, ErrTooLarge or ErrFillerKey (a record has the magic
+// key); out is then returned as it was.
+func (c *Coder) Reencode(out, batches []byte, opts ReencodeOptions) (fresh []byte, previousMs int64, err error) {
 	if opts.MaxBatchBytes < HeaderLen || opts.MaxBatchBytes > MinLimitBytes {
-		return out, fmt.Errorf("re-encode: batches of %d bytes: not within %d and %d", opts.MaxBatchBytes, HeaderLen, MinLimitBytes)
+		return out, -1, fmt.Errorf("re-encode: batches of %d bytes: not within %d and %d", opts.MaxBatchBytes, HeaderLen, MinLimitBytes)
 	}
 	a := &c.open
 	*a = assembly{
-		out: out, records: a.records[:0], maxBytes: opts.MaxBatchBytes,
+		out: out, records: a.records[:0], maxBytes: opts.MaxBatchBytes, from: opts.FromOffset,
 		next: opts.FromOffset, lastTimestamp: opts.PreviousTimestampMs,
 	}
 	rest, err := Each(batches, func(b Batch) error {
 		if err := a.startSource(b); err != nil {
 			return err
 		}
+		if b.Magic() == 2 && b.Control() {
+			return c.assembleControl(a, b)
+		}
+		discard := opts.Discard != nil && opts.Discard(b)
+		ofMirror := b.Magic() == 2 && OfMirror(b)
 		return c.Records(b, func(r *Record) error {
-			if r.Offset < opts.FromOffset {
+			switch {
+			case r.Offset < opts.FromOffset:
 				a.lastTimestamp = r.Timestamp
 				return nil
+			case discard, ofMirror && isFiller(r):
+				return c.assemble(a, &Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: []byte(FillerKey)})
+			}
+			if err := refuseFillerKey(r); err != nil {
+				return err
 			}
 			return c.assemble(a, r)
 		})
@@ -71,21 +84,22 @@ func (c *Coder) Reencode(out, batches []byte, opts ReencodeOptions) ([]byte, err
 	if err == nil {
 		err = c.closeBatch(a)
 	}
-	grown := a.out
+	fresh = a.out
 	a.out = nil
 	if err != nil {
-		return out, fmt.Errorf("re-encode: %w", err)
+		return out, -1, fmt.Errorf("re-encode: %w", err)
 	}
-	return grown, nil
+	return fresh, a.lastTimestamp, nil
 }
 
 // assembly is the state of one Reencode: finished batches, and the open one.
 type assembly struct {
 	out      []byte
 	maxBytes int
+	from     int64 // what is below is left out
 
 	next          int64 // offset behind the last record or filler
-	lastTimestamp int64 // of the last record
+	lastTimestamp int64 // of the last record or filler
 	codec         Codec // of the source batch at hand
 	leaderEpoch   int32
 
@@ -103,9 +117,6 @@ func (a *assembly) startSource(b Batch) error {
 	if err := Validate(b); err != nil {
 		return err
 	}
-	if b.Control() {
-		return fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), ErrControl)
-	}
 	a.codec, a.leaderEpoch = b.Codec(), b.LeaderEpoch()
 	return nil
 }
@@ -117,11 +128,24 @@ const (
 	fillerBytes    = recordOverhead + len(FillerKey)
 )
 
-// assemble adds a record and the filler before it.
-func (c *Coder) assemble(a *assembly, r *Record) error {
-	if err := refuseFillerKey(r); err != nil {
-		return err
+// assembleControl adds filler for a control batch: a marker of a transaction, or what a proxy shows of filler, which may
+// stand for many offsets.
+func (c *Coder) assembleControl(a *assembly, b Batch) error {
+	from := max(b.BaseOffset(), a.from)
+	if b.LastOffset()-from >= maxInnerHole { // left to the caller, as a hole
+		a.lastTimestamp = b.MaxTimestamp()
+		return nil
 	}
+	for offset := from; offset <= b.LastOffset(); offset++ {
+		if err := c.assemble(a, &Record{Offset: offset, Timestamp: b.MaxTimestamp(), Key: []byte(FillerKey)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assemble adds a record, or filler, and the filler before it.
+func (c *Coder) assemble(a *assembly, r *Record) error {
 	hole := r.Offset - a.next
 	if hole < 0 {
 		return fmt.Errorf("%w: record at offset %d, expected %d or more", ErrCorrupt, r.Offset, a.next)
@@ -151,6 +175,7 @@ func (c *Coder) assemble(a *assembly, r *Record) error {
 		a.h.count += int32(hole)
 		a.filled = true
 	}
+	a.filled = a.filled || isFiller(r)
 	a.records = appendRecord(a.records, r, r.Timestamp-a.h.baseTimestamp, a.h.count)
 	a.h.maxTimestamp = max(a.h.maxTimestamp, r.Timestamp)
 	a.h.count++

@@ -3,6 +3,7 @@ package batch
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,7 +13,7 @@ var options = ReencodeOptions{PreviousTimestampMs: -1, MaxBatchBytes: 1 << 20}
 
 func reencode(t failer, c *Coder, blob []byte, o ReencodeOptions) []byte {
 	t.Helper()
-	out, err := c.Reencode([]byte("before"), blob, o)
+	out, _, err := c.Reencode([]byte("before"), blob, o)
 	if err != nil || !bytes.HasPrefix(out, []byte("before")) {
 		t.Fatalf("re-encode: %v", err)
 	}
@@ -211,6 +212,54 @@ func TestReencodeCutsAtTheSize(t *testing.T) {
 	}
 }
 
+// TestReencodeTurnsIntoFiller: what no consumer of the source sees keeps its offsets and timestamps, among the data around it.
+func TestReencodeTurnsIntoFiller(t *testing.T) {
+	c := newCoder(t)
+	data := func(base int64, producerID int64) []byte {
+		return spec{base: base, codec: CodecLz4, attributes: attrTransactional, producerID: producerID, records: dense(base, 3)}.encode(t)
+	}
+	marker := func(base, last, timestamp int64) []byte {
+		return spec{base: base, last: last, attributes: attrControl | attrTransactional, records: []rec{{Offset: last, Timestamp: timestamp, Key: []byte{0, 0, 0, 1}, Value: make([]byte, 6)}}}.encode(t)
+	}
+	filled := func(from, to, timestamp int64) (out []rec) {
+		for o := from; o < to; o++ {
+			out = append(out, rec{Offset: o, Timestamp: timestamp, Key: []byte(FillerKey)})
+		}
+		return out
+	}
+	aborted := func(base int64) (out []rec) {
+		for _, r := range dense(base, 3) {
+			out = append(out, rec{Offset: r.Offset, Timestamp: r.Timestamp, Key: []byte(FillerKey)})
+		}
+		return out
+	}
+	ofMirror := spec{base: 20, codec: CodecGzip, producerID: FirstMirrorProducer + 5, records: append(filled(20, 23, 40), rec{Offset: 23, Timestamp: 41, Value: []byte("v")})}.encode(t)
+	for name, tc := range map[string]struct {
+		blob []byte
+		from int64
+		want []rec
+	}{
+		"marker between":  {slices.Concat(data(0, 1), marker(3, 3, 77), data(4, 1)), 0, slices.Concat(dense(0, 3), filled(3, 4, 77), dense(4, 3))},
+		"marker alone":    {marker(3, 3, 77), 3, filled(3, 4, 77)},
+		"aborted":         {slices.Concat(data(0, 1), data(3, 2), data(6, 1)), 0, slices.Concat(dense(0, 3), aborted(3), dense(6, 3))},
+		"resumed within":  {slices.Concat(data(0, 2), marker(3, 9, 5)), 7, filled(7, 10, 5)},
+		"hidden filler":   {slices.Concat(data(0, 1), marker(3, 1001, 5), data(1002, 1)), 0, slices.Concat(dense(0, 3), filled(3, 1002, 5), dense(1002, 3))},
+		"of a mirror":     {ofMirror, 20, append(filled(20, 23, 40), rec{Offset: 23, Timestamp: 41, Value: []byte("v")})},
+		"too wide inside": {slices.Concat(data(0, 1), marker(3, 5000, 5), data(5001, 1)), 0, slices.Concat(dense(0, 3), dense(5001, 3))},
+	} {
+		o := options
+		o.FromOffset = tc.from
+		o.Discard = func(b Batch) bool { return b.ProducerID() == 2 }
+		got := reencode(t, c, tc.blob, o)
+		acceptable(t, c, got, o.MaxBatchBytes)
+		wantRecords(t, name, ourRecords(t, c, got), tc.want)
+	}
+	o := options
+	if _, previous, err := c.Reencode(nil, slices.Concat(data(0, 1), marker(3, 5000, 5)), o); err != nil || previous != 5 {
+		t.Errorf("the gap at the end has timestamp %d, %v", previous, err)
+	}
+}
+
 // TestReencodeAppendTime: consumers of the source saw the append time.
 func TestReencodeAppendTime(t *testing.T) {
 	s := spec{base: 7, codec: CodecSnappy, attributes: attrLogAppendTime, records: dense(7, 3)}
@@ -242,16 +291,16 @@ func TestReencodeRefuses(t *testing.T) {
 		"twice":        {append(bytes.Clone(good), good...), ErrCorrupt},
 		"backwards":    {append(bytes.Clone(good), spec{base: 5, records: dense(5, 3)}.encode(t)...), ErrCorrupt},
 		"filler key":   {spec{records: []rec{{Key: []byte(FillerKey), Value: []byte("v")}}}.encode(t), ErrFillerKey},
-		"marker":       {spec{attributes: attrControl, records: dense(0, 1)}.encode(t), ErrControl},
+		"marker twice": {append(spec{base: 3, attributes: attrControl, records: dense(3, 1)}.encode(t), spec{base: 3, attributes: attrControl, records: dense(3, 1)}.encode(t)...), ErrCorrupt},
 		"beyond limit": {spec{codec: CodecLz4, records: []rec{{Value: make([]byte, 9<<20)}}}.encode(t), ErrTooLarge},
 	} {
-		out, err := c.Reencode([]byte("x"), tc.blob, options)
+		out, _, err := c.Reencode([]byte("x"), tc.blob, options)
 		if !errors.Is(err, tc.want) || string(out) != "x" {
 			t.Errorf("%s: %d bytes, %v", name, len(out), err)
 		}
 	}
 	for _, size := range []int{0, MinLimitBytes + 1} {
-		if _, err := c.Reencode(nil, good, ReencodeOptions{MaxBatchBytes: size}); err == nil {
+		if _, _, err := c.Reencode(nil, good, ReencodeOptions{MaxBatchBytes: size}); err == nil {
 			t.Errorf("batches of %d bytes were taken", size)
 		}
 	}
