@@ -2,6 +2,7 @@ package mirrorapi
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"kafka-mirror-proxy/protocol/mirrormsg"
@@ -116,9 +117,10 @@ func (d *describer) partition(topic *state.Topic, id state.PartitionID) mirrorms
 	row := mirrormsg.DescribedPartition{
 		PartitionIndex: id.Partition, SourceOffset: -1, DestinationOffset: -1, Lag: -1, State: p.Status.String(),
 	}
-	lagMs := int64(-1)
+	lagMs, waitsFor := int64(-1), int64(-1)
 	if live, ok := d.handler.live.Get(id); ok && p.Status == state.Mirroring {
 		row.SourceOffset, row.DestinationOffset = live.SourceOffset.Load(), live.DestinationOffset.Load()
+		waitsFor = live.OpenTransactionOffset.Load()
 		if row.SourceOffset >= 0 && row.DestinationOffset >= 0 {
 			row.Lag = max(0, row.SourceOffset-row.DestinationOffset)
 			lagMs = 0
@@ -148,6 +150,8 @@ func (d *describer) partition(topic *state.Topic, id state.PartitionID) mirrorms
 		row.Ext.ErrorMessage = p.Error
 	case topic.Error != "":
 		row.Ext.ErrorMessage = topic.Error
+	case waitsFor >= 0:
+		row.Ext.ErrorMessage = fmt.Sprintf("waits at offset %d for a transaction of the source to end", waitsFor)
 	}
 	return row
 }

@@ -30,10 +30,9 @@ const shortWait = 10 * time.Millisecond
 type fetchSink interface {
 	// wants is what to fetch next, and the leader epoch of the record before it; ok is false while there is no room.
 	wants() (offset int64, epoch int32, ok bool)
-	// deliver brings batches (whole ones, the last may be cut), and where the source's log begins and
-	// ends; logStart is -1 where the broker does not tell. held is given back by whoever
-	// keeps parts of records beyond the call; coder may be used during the call.
-	deliver(records []byte, logStart, highWatermark int64, held *holding, coder *batch.Coder)
+	// deliver brings an answer without an error: batches (whole ones, the last may be cut), and where the source's log begins
+	// and ends. held is given back by whoever keeps parts of them beyond the call; coder may be used during the call.
+	deliver(answer *kmsg.FetchResponseTopicPartition, held *holding, coder *batch.Coder)
 	// broken ends fetching for this partition.
 	broken(fault *produce.Fault)
 }
@@ -278,7 +277,7 @@ func (f *fetcher) deliver(p *fetchPartition, answer *kmsg.FetchResponseTopicPart
 		}
 		f.coder = coder
 	}
-	p.sink.deliver(answer.RecordBatches, answer.LogStartOffset, answer.HighWatermark, held, f.coder)
+	p.sink.deliver(answer, held, f.coder)
 }
 
 func (f *fetcher) fail(p *fetchPartition, fault *produce.Fault) {

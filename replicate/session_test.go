@@ -52,11 +52,16 @@ func testSession(t testing.TB, next int64) *session {
 	target := produce.Target{Mirror: "m", Topic: "t", Partition: 3}
 	stream := engine.Open(produce.StreamConfig{Target: target, StartOffset: next, ReservedOffset: 1 << 40, CheckedAt: time.Now()})
 	live := state.NewLive().Partition(state.PartitionID{})
-	return &session{target: target, producerID: target.ProducerID(), stream: stream, live: live, queueBytes: 1 << 30,
-		nowMs: func() int64 { return 1 }, failed: make(chan struct{}), trim: newTrimming(0, 0), next: next}
+	maker, err := batch.NewFillerMaker(batch.FillerMakerConfig{Cached: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &session{target: target, stream: stream, live: live, queueBytes: 1 << 30,
+		translator: translator{target: target, producerID: target.ProducerID(), filler: maker, next: next, previousMs: -1},
+		nowMs:      func() int64 { return 1 }, failed: make(chan struct{}), trim: newTrimming(0, 0), next: next}
 }
 
-func TestSessionTakesOnlyWhatCanBeMirrored(t *testing.T) {
+func TestSessionDeliver(t *testing.T) {
 	coder, err := batch.NewCoder(batch.CoderConfig{LimitBytes: coderLimitBytes})
 	if err != nil {
 		t.Fatal(err)
@@ -72,12 +77,11 @@ func TestSessionTakesOnlyWhatCanBeMirrored(t *testing.T) {
 		{name: "cut at the end", records: [][]byte{sourceBatch(10, 5, nil), sourceBatch(15, 5, nil)[:70]}, next: 15},
 		{name: "begins before", records: [][]byte{sourceBatch(2, 4, nil), sourceBatch(6, 8, nil)}, next: 14},
 		{name: "log append time", records: [][]byte{sourceBatch(10, 5, func(b *kmsg.RecordBatch) { b.Attributes = 8 })}, next: 15},
-		{name: "hole between", records: [][]byte{sourceBatch(10, 5, nil), sourceBatch(16, 1, nil)}, next: 15, verdict: produce.Quarantined, fault: "t-3: the source has no records at offsets 15 to 15"},
-		{name: "hole inside", records: [][]byte{sourceBatch(10, 5, func(b *kmsg.RecordBatch) { b.LastOffsetDelta = 7 })}, next: 10, verdict: produce.Quarantined, fault: "offsets 10 to 17"},
-		{name: "empty", records: [][]byte{sourceBatch(10, 0, func(b *kmsg.RecordBatch) { b.LastOffsetDelta = 7 })}, next: 10, verdict: produce.Quarantined, fault: "compaction"},
-		{name: "transactional", records: [][]byte{sourceBatch(10, 5, func(b *kmsg.RecordBatch) { b.Attributes = 16 })}, next: 10, verdict: produce.Quarantined, fault: "transactional records at offsets 10 to 14"},
-		{name: "marker", records: [][]byte{sourceBatch(10, 1, func(b *kmsg.RecordBatch) { b.Attributes = 48 })}, next: 10, verdict: produce.Quarantined, fault: "marker at offset 10"},
-		{name: "old magic", records: [][]byte{sourceBatch(10, 5, func(b *kmsg.RecordBatch) { b.Magic = 1 })}, next: 10, verdict: produce.Quarantined, fault: "format 1"},
+		{name: "hole between", records: [][]byte{sourceBatch(10, 5, nil), sourceBatch(16, 1, nil)}, next: 17},
+		{name: "hole inside", records: [][]byte{sourceBatch(10, 5, func(b *kmsg.RecordBatch) { b.LastOffsetDelta = 7 })}, next: 18},
+		{name: "empty", records: [][]byte{sourceBatch(10, 0, func(b *kmsg.RecordBatch) { b.LastOffsetDelta = 7 })}, next: 18},
+		{name: "transactional", records: [][]byte{sourceBatch(10, 5, func(b *kmsg.RecordBatch) { b.Attributes = 16 })}, next: 15},
+		{name: "marker", records: [][]byte{sourceBatch(10, 1, func(b *kmsg.RecordBatch) { b.Attributes = 48 })}, next: 11},
 		{name: "more records than it says", records: [][]byte{sourceBatch(10, 5, func(b *kmsg.RecordBatch) { b.NumRecords, b.LastOffsetDelta = 4, 3 })}, next: 10, verdict: produce.Retry, fault: "t-3"},
 		{name: "wrong deltas", records: [][]byte{sourceBatch(10, 5, func(b *kmsg.RecordBatch) { b.Records[4] = 4 })}, next: 10, verdict: produce.Retry, fault: "offset delta"},
 		{name: "the key of filler", next: 10, verdict: produce.Quarantined, fault: "reserved key", records: [][]byte{fillerAt(t, 10)}},
@@ -91,7 +95,7 @@ func TestSessionTakesOnlyWhatCanBeMirrored(t *testing.T) {
 			}
 			budget.Adjust(int64(len(blob)))
 			held := budget.hold(int64(len(blob)))
-			s.deliver(blob, 0, 100, held, coder)
+			s.deliver(&kmsg.FetchResponseTopicPartition{RecordBatches: blob, HighWatermark: 100, LastStableOffset: 100}, held, coder)
 			held.release()
 			if s.next != test.next {
 				t.Errorf("next offset %d, want %d", s.next, test.next)
@@ -129,7 +133,7 @@ func fillerAt(t *testing.T, offset int64) []byte {
 }
 
 // The way of a batch from fetcher to stream allocates nothing once the queue has grown.
-func TestTakeAllocatesNothing(t *testing.T) {
+func TestDeliverAllocatesNothing(t *testing.T) {
 	s := testSession(t, 0)
 	coder, err := batch.NewCoder(batch.CoderConfig{LimitBytes: coderLimitBytes})
 	if err != nil {
@@ -141,19 +145,21 @@ func TestTakeAllocatesNothing(t *testing.T) {
 	for i := range batches {
 		batches[i] = sourceBatch(int64(i)*size, size, nil)
 	}
-	at := 0
+	at, answer := 0, kmsg.FetchResponseTopicPartition{}
 	// The queue doubles now and then, which AllocsPerRun rounds down to 0.
 	if n := testing.AllocsPerRun(2000, func() {
-		if err := s.take(batches[at], held, coder); err != nil {
-			t.Fatal(err)
-		}
+		answer.RecordBatches = batches[at]
+		s.deliver(&answer, held, coder)
 		at++
 	}); n != 0 {
 		t.Errorf("%v allocations a batch", n)
 	}
+	if fault := s.Fault(); fault != nil || s.next < 2000*size {
+		t.Errorf("came to offset %d: %v", s.next, fault)
+	}
 }
 
-func BenchmarkTake64KiB(b *testing.B) {
+func BenchmarkDeliver64KiB(b *testing.B) {
 	coder, err := batch.NewCoder(batch.CoderConfig{LimitBytes: coderLimitBytes})
 	if err != nil {
 		b.Fatal(err)
@@ -165,8 +171,6 @@ func BenchmarkTake64KiB(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		batch.SetBaseOffset(raw, s.next)
-		if err := s.take(raw, held, coder); err != nil {
-			b.Fatal(err)
-		}
+		s.deliver(&kmsg.FetchResponseTopicPartition{RecordBatches: raw}, held, coder)
 	}
 }

@@ -19,6 +19,8 @@ type LivePartition struct {
 	SourceOffset, DestinationOffset atomic.Int64
 	// LaggingSinceMs is the moment (Unix milliseconds) from which on the destination has been behind; 0 when it is not.
 	LaggingSinceMs atomic.Int64
+	// OpenTransactionOffset: the copy waits at this offset for a transaction of the source to end; -1 when it does not.
+	OpenTransactionOffset atomic.Int64
 	// LastFetchMs is when the source last answered a fetch (Unix milliseconds); 0 before the first.
 	LastFetchMs atomic.Int64
 	// GapRecords is how many records the source has deleted before they were copied, while the partition stands before them;
@@ -43,6 +45,7 @@ func (l *Live) Partition(p PartitionID) *LivePartition {
 		lp = &LivePartition{}
 		lp.SourceOffset.Store(-1)
 		lp.DestinationOffset.Store(-1)
+		lp.OpenTransactionOffset.Store(-1)
 		l.partitions[p] = lp
 	}
 	return lp

@@ -85,7 +85,8 @@ func appendFiller(records []byte, offsetDelta, n int32, timestampDelta int64) []
 	return records
 }
 
-func isFiller(r *Record) bool {
+// IsFiller says that a record has the form of filler. It is filler in a batch of a mirror only.
+func (r *Record) IsFiller() bool {
 	return r.Value == nil && r.headerCount == 0 && string(r.Key) == FillerKey
 }
 
@@ -120,7 +121,7 @@ func (c *Coder) Filler(b Batch) (Filler, error) {
 	var fillers, count int
 	if err := walk(b, records, func(r *Record) error {
 		count++
-		if isFiller(r) {
+		if r.IsFiller() {
 			fillers++
 		}
 		return nil

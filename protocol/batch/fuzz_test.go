@@ -119,7 +119,7 @@ func FuzzIsFiller(f *testing.F) {
 		}
 		var want []rec
 		if err := c.Records(b, func(r *Record) error {
-			if !isFiller(r) {
+			if !r.IsFiller() {
 				want = append(want, toRec(r))
 			}
 			return nil

@@ -59,7 +59,7 @@ func (c *Coder) appendStripped(out []byte, b Batch) ([]byte, error) {
 	lastOffset := int64(0)
 	h.count = 0
 	if err := walk(b, c.plain, func(r *Record) error {
-		if !isFiller(r) {
+		if !r.IsFiller() {
 			kept = append(kept, r.wire...)
 			lastOffset = r.Offset
 			h.count++

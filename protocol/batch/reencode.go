@@ -69,7 +69,7 @@ func (c *Coder) Reencode(out, batches []byte, opts ReencodeOptions) (fresh []byt
 			case r.Offset < opts.FromOffset:
 				a.lastTimestamp = r.Timestamp
 				return nil
-			case discard, ofMirror && isFiller(r):
+			case discard, ofMirror && r.IsFiller():
 				return c.assemble(a, &Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: []byte(FillerKey)})
 			}
 			if err := refuseFillerKey(r); err != nil {
@@ -175,7 +175,7 @@ func (c *Coder) assemble(a *assembly, r *Record) error {
 		a.h.count += int32(hole)
 		a.filled = true
 	}
-	a.filled = a.filled || isFiller(r)
+	a.filled = a.filled || r.IsFiller()
 	a.records = appendRecord(a.records, r, r.Timestamp-a.h.baseTimestamp, a.h.count)
 	a.h.maxTimestamp = max(a.h.maxTimestamp, r.Timestamp)
 	a.h.count++

@@ -35,7 +35,7 @@ func acceptable(t failer, c *Coder, blob []byte, maxBytes int) {
 		filled := false
 		if err := c.Records(b, func(r *Record) error {
 			maxTimestamp, n = max(maxTimestamp, r.Timestamp), n+1
-			filled = filled || isFiller(r)
+			filled = filled || r.IsFiller()
 			return nil
 		}); err != nil {
 			return err

@@ -241,7 +241,8 @@ func ignoreEnough(err error) error {
 	return err
 }
 
-// recordsFrom gives the records of a batch in a form that can be compared.
+// recordsFrom gives the records of a batch in a form that can be compared. Filler is none: what the source has in its
+// place (aborted data, or nothing any more) is not on the destination.
 func recordsFrom(b batch.Batch, from int64) (map[int64]string, error) {
 	coder, err := batch.NewCoder(batch.CoderConfig{LimitBytes: compareLimitBytes})
 	if err != nil {
@@ -249,7 +250,7 @@ func recordsFrom(b batch.Batch, from int64) (map[int64]string, error) {
 	}
 	records := map[int64]string{}
 	err = coder.Records(b, func(r *batch.Record) error {
-		if r.Offset < from {
+		if r.Offset < from || r.IsFiller() {
 			return nil
 		}
 		text := fmt.Sprintf("%d %t %q %t %q", r.Timestamp, r.Key == nil, r.Key, r.Value == nil, r.Value)

@@ -1,0 +1,232 @@
+package replicate
+
+import (
+	"errors"
+
+	"kafka-mirror-proxy/protocol/batch"
+	"kafka-mirror-proxy/replicate/produce"
+)
+
+const (
+	// reencodedBytes is the uncompressed size of batches that are written anew.
+	reencodedBytes = 256 << 10
+	// runBytes bounds the source batches that are written anew together.
+	runBytes = 512 << 10
+	// smallBytes is the size up to which batches are merged: with three replicas a broker takes some hundred batches of a
+	// partition a second, whatever their size.
+	smallBytes = 16 << 10
+)
+
+// errNoRoom ends a translation early: what follows is fetched again once there is room.
+var errNoRoom = errors.New("no room for filler")
+
+// outlet takes the batches of a translation.
+type outlet interface {
+	// room says that more filler may be made. Batches of the source come in bounded answers, but holes know no bounds.
+	room() bool
+	// push takes a batch, ready for Produce, of count offsets from base on. epoch is the source's leader epoch, -1 where
+	// there is none. Bytes that are not owned belong to the answer that is being translated.
+	push(bytes []byte, base int64, count int32, epoch int32, owned bool)
+}
+
+// translator turns the log of a source partition, batch by batch, into one that a stock broker takes from a producer: the
+// same records at the same offsets, and filler where the source has none that a READ_COMMITTED consumer sees (holes that
+// compaction left, markers, aborted data; filler of a source that is a mirror itself). It does no I/O and reads no clock.
+type translator struct {
+	target     produce.Target
+	producerID int64
+	filler     *batch.FillerMaker
+	next       int64 // source offset of the next record
+	// previousMs is a timestamp of the records before next: what hole filler takes, so that ListOffsets by time finds what it
+	// finds on the source. -1 where nothing is known.
+	previousMs int64
+	run        run
+}
+
+// run is consecutive batches of an answer that are written anew together.
+type run struct {
+	batches  []byte
+	count    int
+	epoch    int32
+	rewrite  bool   // one of them cannot be passed through
+	discards []bool // by batch that is no control batch
+}
+
+// translate takes the batches of one answer (whole ones, the last may be cut). merge says that small ones are worth being
+// merged. An error ends the session, but for errNoRoom.
+func (t *translator) translate(records []byte, aborted *abortedTransactions, merge bool, coder *batch.Coder, out outlet) error {
+	covered := t.next // offsets below are written, or in the run
+	t.run.clear()
+	for {
+		b, rest, err := batch.Next(records)
+		if err != nil {
+			return err
+		}
+		if b == nil {
+			break
+		}
+		class := batch.Classify(b)
+		if class.Kind == batch.KindInvalid {
+			return batch.Validate(b)
+		}
+		discard, err := aborted.discards(b, coder)
+		if err != nil {
+			return err
+		}
+		if last := lastOffset(b); last >= covered {
+			rewrite := class.Kind != batch.KindPassthrough || discard || b.BaseOffset() < covered
+			if t.run.count > 0 && !t.run.takes(b) {
+				if err := t.endRun(coder, out); err != nil {
+					return err
+				}
+			}
+			if rewrite || merge && len(b) <= smallBytes {
+				t.run.add(b, records, rewrite, discard)
+			} else if err := t.endRunWith(b, coder, out); err != nil {
+				return err
+			}
+			covered = last + 1
+		}
+		records = rest
+	}
+	if err := t.endRun(coder, out); err != nil {
+		return err
+	}
+	return t.fillUpTo(covered, out)
+}
+
+// lastOffset is the last offset that a batch of any magic stands for: the base offset of an old one is its last record's.
+func lastOffset(b batch.Batch) int64 {
+	if b.Magic() < 2 {
+		return b.BaseOffset()
+	}
+	return b.LastOffset()
+}
+
+func epochOf(b batch.Batch) int32 {
+	if b.Magic() < 2 {
+		return -1
+	}
+	return b.LeaderEpoch()
+}
+
+func (r *run) clear() { *r = run{discards: r.discards[:0]} }
+
+// takes says that a batch may follow in the run: batches of different leader epochs are not merged.
+func (r *run) takes(b batch.Batch) bool {
+	return len(r.batches)+len(b) <= runBytes && r.epoch == epochOf(b)
+}
+
+// add puts a batch, with which records begins, at the end of the run. All its batches lie side by side in the answer.
+func (r *run) add(b batch.Batch, records []byte, rewrite, discard bool) {
+	if r.count == 0 {
+		r.batches, r.epoch = records[:0], epochOf(b)
+	}
+	r.batches = r.batches[:len(r.batches)+len(b)]
+	r.count++
+	r.rewrite = r.rewrite || rewrite
+	if b.Magic() < 2 || !b.Control() {
+		r.discards = append(r.discards, discard)
+	}
+}
+
+func (t *translator) endRunWith(b batch.Batch, coder *batch.Coder, out outlet) error {
+	if err := t.endRun(coder, out); err != nil {
+		return err
+	}
+	return t.passThrough(b, coder, out)
+}
+
+// endRun writes the run. A single batch that has no need of it is passed through.
+func (t *translator) endRun(coder *batch.Coder, out outlet) error {
+	defer t.run.clear()
+	switch {
+	case t.run.count == 0:
+		return nil
+	case t.run.count == 1 && !t.run.rewrite:
+		return t.passThrough(t.run.batches, coder, out)
+	}
+	return t.writeAnew(coder, out)
+}
+
+// passThrough gives a dense batch the mirror's producer; nothing in it is touched.
+func (t *translator) passThrough(b batch.Batch, coder *batch.Coder, out outlet) error {
+	if err := batch.CheckDeltas(b); err != nil {
+		return err
+	}
+	if !batch.OfMirror(b) { // filler of a mirror stays filler
+		if err := coder.CheckNoFillerKey(b); err != nil {
+			return t.explain(err)
+		}
+	}
+	base, count, epoch := b.BaseOffset(), b.Count(), b.LeaderEpoch()
+	if err := t.fillUpTo(base, out); err != nil {
+		return err
+	}
+	if b.Transactional() { // and committed
+		batch.ClearTransactional(b)
+	}
+	batch.SetProducer(b, t.producerID, 0, batch.SequenceOf(base))
+	t.next, t.previousMs = base+int64(count), b.MaxTimestamp()
+	out.push(b, base, count, epoch, false)
+	return nil
+}
+
+// writeAnew writes the run as new batches, with filler in place of what is no data.
+func (t *translator) writeAnew(coder *batch.Coder, out outlet) error {
+	discards := t.run.discards
+	fresh, previousMs, err := coder.Reencode(nil, t.run.batches, batch.ReencodeOptions{
+		FromOffset: t.next, PreviousTimestampMs: t.previousMs, MaxBatchBytes: reencodedBytes,
+		Discard: func(batch.Batch) bool {
+			discard := discards[0]
+			discards = discards[1:]
+			return discard
+		},
+	})
+	if err != nil {
+		return t.explain(err)
+	}
+	if _, err := batch.Each(fresh, func(b batch.Batch) error {
+		base, count := b.BaseOffset(), b.Count()
+		if err := t.fillUpTo(base, out); err != nil {
+			return err
+		}
+		batch.SetProducer(b, t.producerID, 0, batch.SequenceOf(base))
+		t.next, t.previousMs = base+int64(count), b.MaxTimestamp()
+		out.push(b, base, count, t.run.epoch, true)
+		return nil
+	}); err != nil {
+		return err
+	}
+	t.previousMs = previousMs
+	return nil
+}
+
+// fillUpTo writes filler below an offset.
+func (t *translator) fillUpTo(end int64, out outlet) error {
+	for t.next < end {
+		if !out.room() {
+			return errNoRoom
+		}
+		n := int32(min(end-t.next, batch.MaxFillerRecords))
+		filler, err := t.filler.Append(nil, n, t.previousMs, t.producerID, 0, batch.SequenceOf(t.next))
+		if err != nil {
+			return err
+		}
+		base := t.next
+		t.next += int64(n)
+		out.push(filler, base, n, -1, true)
+	}
+	return nil
+}
+
+// explain turns errors that trying again does not mend into faults.
+func (t *translator) explain(err error) error {
+	switch {
+	case errors.Is(err, batch.ErrFillerKey):
+		return produce.Because(produce.Quarantined, err, "%s cannot be mirrored", t.target)
+	case errors.Is(err, batch.ErrTooLarge):
+		return produce.Because(produce.Refused, err, "%s cannot be mirrored", t.target)
+	}
+	return err
+}
