@@ -167,8 +167,8 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 	s := &session{
 		target: target, stream: stream, live: live, queueBytes: p.tenure.cfg.Settings.QueueBytes,
 		translator: translator{target: target, producerID: target.ProducerID(), filler: p.tenure.filler, next: start.NextOffset, previousMs: start.LastTimestampMs},
-		nowMs:  func() int64 { return p.tenure.cfg.Clock().UnixMilli() },
-		failed: make(chan struct{}), trim: newTrimming(start.LogStart, p.trimDueMs()), next: start.NextOffset, epochs: slices.Clone(p.progress.Epochs),
+		nowMs:      func() int64 { return p.tenure.cfg.Clock().UnixMilli() },
+		failed:     make(chan struct{}), trim: newTrimming(start.LogStart, p.trimDueMs()), next: start.NextOffset, epochs: slices.Clone(p.progress.Epochs),
 		fresh: freshness{copiedAtMs: p.progress.CopiedAtMs},
 	}
 	fetching := fetcher.add(topic, p.id.Partition, s)

@@ -175,7 +175,7 @@ func (t *translator) passThrough(b batch.Batch, coder *batch.Coder, out outlet) 
 // writeAnew writes the run as new batches, with filler in place of what is no data.
 func (t *translator) writeAnew(coder *batch.Coder, out outlet) error {
 	discards := t.run.discards
-	fresh, previousMs, err := coder.Reencode(nil, t.run.batches, batch.ReencodeOptions{
+	fresh, err := coder.Reencode(nil, t.run.batches, batch.ReencodeOptions{
 		FromOffset: t.next, PreviousTimestampMs: t.previousMs, MaxBatchBytes: reencodedBytes,
 		Discard: func(batch.Batch) bool {
 			discard := discards[0]
@@ -186,7 +186,7 @@ func (t *translator) writeAnew(coder *batch.Coder, out outlet) error {
 	if err != nil {
 		return t.explain(err)
 	}
-	if _, err := batch.Each(fresh, func(b batch.Batch) error {
+	_, err = batch.Each(fresh, func(b batch.Batch) error {
 		base, count := b.BaseOffset(), b.Count()
 		if err := t.fillUpTo(base, out); err != nil {
 			return err
@@ -195,11 +195,8 @@ func (t *translator) writeAnew(coder *batch.Coder, out outlet) error {
 		t.next, t.previousMs = base+int64(count), b.MaxTimestamp()
 		out.push(b, base, count, t.run.epoch, true)
 		return nil
-	}); err != nil {
-		return err
-	}
-	t.previousMs = previousMs
-	return nil
+	})
+	return err
 }
 
 // fillUpTo writes filler below an offset.

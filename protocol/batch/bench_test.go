@@ -78,7 +78,7 @@ func BenchmarkReencode(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					var err error
-					if out, _, err = c.Reencode(out[:0], raw, options); err != nil {
+					if out, err = c.Reencode(out[:0], raw, options); err != nil {
 						b.Fatal(err)
 					}
 				}

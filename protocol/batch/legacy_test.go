@@ -54,7 +54,7 @@ func TestLegacyRecords(t *testing.T) {
 			}
 			wrapper := legacyMessage(magic, 102, byte(codec), 77, nil, kgoCompress(t, codec, inner))
 			wantRecords(t, "compressed", ourRecords(t, c, wrapper), want)
-			fresh, _, err := c.Reencode(nil, wrapper, ReencodeOptions{FromOffset: 100, PreviousTimestampMs: -1, MaxBatchBytes: 1 << 20})
+			fresh, err := c.Reencode(nil, wrapper, ReencodeOptions{FromOffset: 100, PreviousTimestampMs: -1, MaxBatchBytes: 1 << 20})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -40,15 +40,15 @@ const maxInnerHole = 1000
 // same end. A batch with filler is gzip (Coder.Filler relies on it); others
 // keep the codec of their first source batch. A wider hole, or one where a
 // batch becomes full, is left as a gap between output batches, and offsets
-// behind the last record are left out: both are for the caller to fill, with
-// previousMs (of the gap at the end), or for the next call.
+// behind the last record are left out: both are for the caller to fill, or for
+// the next call.
 //
 // The CRC of every batch is checked, since new ones would vouch for damage.
 // Errors wrap ErrCorrupt, ErrTooLarge or ErrFillerKey (a record has the magic
 // key); out is then returned as it was.
-func (c *Coder) Reencode(out, batches []byte, opts ReencodeOptions) (fresh []byte, previousMs int64, err error) {
+func (c *Coder) Reencode(out, batches []byte, opts ReencodeOptions) ([]byte, error) {
 	if opts.MaxBatchBytes < HeaderLen || opts.MaxBatchBytes > MinLimitBytes {
-		return out, -1, fmt.Errorf("re-encode: batches of %d bytes: not within %d and %d", opts.MaxBatchBytes, HeaderLen, MinLimitBytes)
+		return out, fmt.Errorf("re-encode: batches of %d bytes: not within %d and %d", opts.MaxBatchBytes, HeaderLen, MinLimitBytes)
 	}
 	a := &c.open
 	*a = assembly{
@@ -84,12 +84,12 @@ func (c *Coder) Reencode(out, batches []byte, opts ReencodeOptions) (fresh []byt
 	if err == nil {
 		err = c.closeBatch(a)
 	}
-	fresh = a.out
+	fresh := a.out
 	a.out = nil
 	if err != nil {
-		return out, -1, fmt.Errorf("re-encode: %w", err)
+		return out, fmt.Errorf("re-encode: %w", err)
 	}
-	return fresh, a.lastTimestamp, nil
+	return fresh, nil
 }
 
 // assembly is the state of one Reencode: finished batches, and the open one.
@@ -132,9 +132,8 @@ const (
 // stand for many offsets.
 func (c *Coder) assembleControl(a *assembly, b Batch) error {
 	from := max(b.BaseOffset(), a.from)
-	if b.LastOffset()-from >= maxInnerHole { // left to the caller, as a hole
-		a.lastTimestamp = b.MaxTimestamp()
-		return nil
+	if b.LastOffset()-from >= maxInnerHole {
+		return nil // a hole like others
 	}
 	for offset := from; offset <= b.LastOffset(); offset++ {
 		if err := c.assemble(a, &Record{Offset: offset, Timestamp: b.MaxTimestamp(), Key: []byte(FillerKey)}); err != nil {

@@ -47,7 +47,7 @@ func TestStockBrokerKeepsWhatWeWrite(t *testing.T) {
 			topic := "batch-" + name
 			newTopic(t, ctx, client, topic)
 			source, want := sourceBatches(t, codec)
-			fresh, _, err := coder.Reencode(nil, source, batch.ReencodeOptions{PreviousTimestampMs: -1, MaxBatchBytes: 1 << 19})
+			fresh, err := coder.Reencode(nil, source, batch.ReencodeOptions{PreviousTimestampMs: -1, MaxBatchBytes: 1 << 19})
 			if err != nil {
 				t.Fatal(err)
 			}
