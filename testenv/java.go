@@ -109,6 +109,7 @@ func (j javaCommand) arguments(mainClass string, args ...string) []string {
 		"-XX:+UseSerialGC",
 		"-XX:TieredStopAtLevel=1",
 		j.archive,
+		"-Xlog:disable", "-Xlog:all=error:stderr", // its warnings go to standard output, among what a tool prints
 		"-Djava.awt.headless=true",
 		j.logging,
 		"-cp", j.classpath, mainClass,
