@@ -30,7 +30,8 @@ type addition struct {
 	destination topicInfo
 	existed     bool              // the destination topic was there before the request
 	have        map[string]string // its overrides then
-	adding      bool              // the store knows of the addition: it ends by a confirmation or a rollback
+	guard       state.Guard
+	adding      bool // the store knows of the addition: it ends by a confirmation or a rollback
 
 	restore map[string]*string // configs to give back when the addition fails, nil value: none; not while nothing was changed
 }
@@ -99,7 +100,9 @@ func (h *Handler) add(ctx context.Context, req *mirrormsg.TopicsRequest) ([]*add
 	for _, a := range pending(additions) {
 		a.err = checkSameSource(view, mirror.Name, a)
 	}
+	h.findGuards(ctx, mirror, additions)
 	h.joinMirror(ctx, mirror, additions)
+	h.raiseGuards(ctx, additions)
 	h.proveEmpty(ctx, additions)
 	h.readOverrides(ctx, additions)
 	h.finish(ctx, additions, exclude)
@@ -203,7 +206,7 @@ func (h *Handler) joinMirror(ctx context.Context, mirror *state.Mirror, addition
 	each(pending(additions), func(a *addition) {
 		add := state.AddTopic{
 			Mirror: mirror.Name, Name: a.name, ID: a.destination.id, SourceID: a.source.id,
-			Partitions: a.destination.partitions, Engine: engine, HandBack: a.handBack,
+			Partitions: a.destination.partitions, Engine: engine, Guard: a.guard, HandBack: a.handBack,
 		}
 		if err := h.store.Do(ctx, add); err != nil {
 			a.err = fmt.Errorf("topic %s: %w", a.name, err)

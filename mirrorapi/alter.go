@@ -79,6 +79,9 @@ func (h *Handler) alterMirror(ctx context.Context, resource *kmsg.IncrementalAlt
 	if err := checkStoppedOnly(view, name, alter); err != nil {
 		return err
 	}
+	if err := h.checkGuard(ctx, alter.Set); err != nil {
+		return err
+	}
 	if validateOnly || len(alter.Set) == 0 && len(alter.Delete) == 0 {
 		return nil
 	}

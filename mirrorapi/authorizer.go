@@ -21,20 +21,36 @@ const (
 )
 
 // authorizerCheck finds out whether the destination checks rights. The mirror APIs cannot check a client's rights yet, so a
-// destination that does must not be changed through them. Only a cluster that says that it has no authorizer is served:
+// destination that does must not be changed through them unless the operator says so. Only a cluster that says that it has no authorizer is served:
 // not knowing is not a permission.
 type authorizerCheck struct {
 	client func() *kgo.Client
 	clock  func() time.Time
+	// trustClients: the operator says that whoever reaches the proxy may steer mirrors.
+	trustClients bool
 
 	mu      sync.Mutex
 	found   error // nil: there is no authorizer
 	validTo time.Time
 }
 
-// check returns nil when the destination has no authorizer, CLUSTER_AUTHORIZATION_FAILED when it has one, and a retriable
-// failure when it could not be asked. A finding is kept for a minute, a failure for a second.
+// errAuthorizer is found on a destination that checks rights.
+var errAuthorizer = failf(mirrormsg.ClusterAuthorizationFailed,
+	"the destination cluster has an authorizer, and this proxy cannot check rights on mirrors yet: "+
+		"the mirror APIs are refused to everyone (--trust-clients=true allows them to every client that reaches the proxy)")
+
+// check returns nil when clients may use the mirror APIs: the destination has no authorizer, or the operator trusts all of
+// them; CLUSTER_AUTHORIZATION_FAILED when it has one, and a retriable failure when it could not be asked.
 func (a *authorizerCheck) check(ctx context.Context) error {
+	if a.trustClients {
+		return nil
+	}
+	return a.find(ctx)
+}
+
+// find returns errAuthorizer when the destination has an authorizer, nil when it has none. A finding is kept for a minute, a
+// failure for a second.
+func (a *authorizerCheck) find(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.clock().Before(a.validTo) {
@@ -49,9 +65,7 @@ func (a *authorizerCheck) check(ctx context.Context) error {
 			"whether the destination cluster has an authorizer could not be found out: %v", err)
 		valid = authorizerFailureValid
 	case present:
-		a.found = failf(mirrormsg.ClusterAuthorizationFailed,
-			"the destination cluster has an authorizer, and this proxy cannot check rights on mirrors yet: "+
-				"the mirror APIs are refused to everyone")
+		a.found = errAuthorizer
 	default:
 		a.found = nil
 	}

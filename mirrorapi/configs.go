@@ -22,6 +22,7 @@ const (
 	statusError           = "status.error"
 	statusSourceClusterID = "status.source.cluster.id"
 	statusIgnored         = "status.ignored"
+	statusGuard           = "status.guard"
 
 	statusOK = "ok"
 )
@@ -136,6 +137,7 @@ func (h *Handler) status(ctx context.Context, view *state.View, mirror *state.Mi
 		{statusError, problem},
 		{statusSourceClusterID, mirror.SourceClusterID},
 		{statusIgnored, strings.Join(h.ignoredConfigs(mirror.Configs), ",")},
+		{statusGuard, guardStatus(view, mirror.Name)},
 	} {
 		if entry[1] != "" {
 			entries = append(entries, entry)

@@ -41,6 +41,9 @@ func (h *Handler) create(ctx context.Context, req *mirrormsg.CreateMirrorRequest
 	if err != nil {
 		return err
 	}
+	if err := h.checkGuard(ctx, configs); err != nil {
+		return err
+	}
 	if existing, ok := h.store.View().Mirror(req.MirrorName); ok && !maps.Equal(existing.Configs, configs) {
 		return failf(mirrormsg.InvalidRequest, "mirror %s exists with other configs; use alter "+
 			"(kafka-mirrors --alter, or kafka-configs --entity-type mirrors --alter) to change them", req.MirrorName)

@@ -79,6 +79,7 @@ type envConfig struct {
 	secretKey     []byte
 	destinationID string
 	authorizer    bool
+	user          string // of the proxy, at a destination that knows users and ACLs; "" for one without
 	sourceTopics  map[string]int32
 }
 
@@ -94,7 +95,7 @@ func newEnv(t *testing.T, options ...option) *env {
 		destination: newDestination(t, cfg),
 		store:       state.NewMemory(), live: state.NewLive(), gate: &fakeGate{}, log: &strings.Builder{},
 	}
-	e.sourceClient, e.destinationClient = e.client(e.source), e.client(e.destination)
+	e.sourceClient, e.destinationClient = e.client(e.source), e.client(e.destination, login(cfg.user)...)
 	e.clusters = &fakeClusters{source: e.sourceClient, destination: e.destinationClient}
 	e.nowMs.Store(1_000_000)
 	box, err := NewSecretBox(cfg.secretKey)
@@ -109,9 +110,10 @@ func newEnv(t *testing.T, options ...option) *env {
 			}
 			return nil
 		},
-		Address: func(node int32) (string, int32) { return "proxy", 9095 + node },
-		Clock:   func() time.Time { return time.UnixMilli(e.nowMs.Load()) },
-		Log:     zerolog.New(e.log),
+		TrustClients: cfg.user != "",
+		Address:      func(node int32) (string, int32) { return "proxy", 9095 + node },
+		Clock:        func() time.Time { return time.UnixMilli(e.nowMs.Load()) },
+		Log:          zerolog.New(e.log),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +125,9 @@ func newEnv(t *testing.T, options ...option) *env {
 // ACLs as a cluster with one does.
 func newDestination(t *testing.T, cfg envConfig) *testenv.Fake {
 	t.Helper()
+	if cfg.user != "" {
+		return newSecured(t)
+	}
 	if !cfg.authorizer {
 		return testenv.NewFake(t, testenv.FakeConfig{Brokers: cfg.brokers, Options: []kfake.Opt{kfake.ClusterID(cfg.destinationID)}})
 	}
@@ -134,8 +139,8 @@ func newDestination(t *testing.T, cfg envConfig) *testenv.Fake {
 	return &testenv.Fake{Cluster: cluster}
 }
 
-func (e *env) client(cluster *testenv.Fake) *kgo.Client {
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Bootstrap()...), kgo.MetadataMinAge(10*time.Millisecond))
+func (e *env) client(cluster *testenv.Fake, opts ...kgo.Opt) *kgo.Client {
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(cluster.Bootstrap()...), kgo.MetadataMinAge(10*time.Millisecond))...)
 	if err != nil {
 		e.t.Fatal(err)
 	}

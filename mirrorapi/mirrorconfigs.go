@@ -38,8 +38,12 @@ type configSpec struct {
 const (
 	configBootstrapServers  = "bootstrap.servers"
 	configEngine            = "mirror.engine"
+	configGuard             = "mirror.guard"
 	configPropertiesExclude = "mirror.topic.properties.exclude"
 )
+
+// guardACL is the value of mirror.guard that has the broker refuse what does not come through the proxy.
+const guardACL = "acl"
 
 // engineProduce is the engine that "auto" stands for as long as it is the only one.
 const (
@@ -75,8 +79,8 @@ var mirrorConfigs = map[string]configSpec{
 		choices: []string{"fail", "recreate", "truncate"}, refused: []string{"recreate", "truncate"}},
 	"mirror.gap.policy": {kind: choice, fallback: "fail",
 		choices: []string{"fail", "skip"}},
-	"mirror.guard": {kind: choice, fallback: "none", stoppedOnly: true,
-		choices: []string{"none", "acl"}, refused: []string{"acl"}},
+	configGuard: {kind: choice, fallback: "none", stoppedOnly: true,
+		choices: []string{"none", guardACL}},
 	"mirror.produce.acks": {kind: choice, fallback: "all",
 		choices: []string{"all", "1"}, refused: []string{"1"}},
 	"mirror.produce.raise-producer-expiration": {kind: boolean, fallback: "false", unused: true},

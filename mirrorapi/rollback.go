@@ -21,6 +21,10 @@ func (h *Handler) rollback(ctx context.Context, additions []*addition) {
 			return
 		}
 		if a.adding {
+			if err := h.dropGuard(ctx, a.name, a.guard); err != nil {
+				h.log.Error().Err(err).Str("topic", a.name).Msg("a refused topic stays in its mirror until that can be done")
+				return
+			}
 			if err := h.store.Do(ctx, state.RollbackTopic{ID: a.destination.id}); err != nil {
 				h.log.Error().Err(err).Str("topic", a.name).Msg("a refused topic could not be taken out of its mirror again")
 				return
@@ -47,6 +51,9 @@ func (h *Handler) RollbackLeftovers(ctx context.Context) error {
 func (h *Handler) rollbackLeftover(ctx context.Context, topic *state.Topic) error {
 	h.log.Warn().Str("mirror", topic.Mirror).Str("topic", topic.Name).
 		Msg("adding the topic was cut short; it is not in the mirror, add it again")
+	if err := h.dropGuard(ctx, topic.Name, topic.Guard); err != nil {
+		return err
+	}
 	if err := h.store.Do(ctx, state.RollbackTopic{ID: topic.ID}); err != nil {
 		return fmt.Errorf("take topic %s out of mirror %s: %w", topic.Name, topic.Mirror, err)
 	}

@@ -185,9 +185,10 @@ func (s *stopped) addNote(note string) {
 // handOver collects the partitions of a topic that are ready. Its mutex lets one runner finish
 // the topic while others wait.
 type handOver struct {
-	mu       sync.Mutex
-	ready    map[int32]stopped
-	attempts int
+	mu            sync.Mutex
+	ready         map[int32]stopped
+	attempts      int // to give back configs
+	guardAttempts int // to remove the guard
 }
 
 func (h *handOver) put(partition int32, ready stopped) {
@@ -264,7 +265,9 @@ func (p *partition) finishTopic(topic *state.Topic, h *handOver) (bool, error) {
 	}
 	err := error(nil)
 	if stopping {
-		err = p.handBack(topic, h)
+		if err = p.handBack(topic, h); err == nil {
+			err = p.dropGuard(topic, h)
+		}
 	}
 	if err == nil {
 		err = p.do("enter STOPPED", commands...)
@@ -273,7 +276,7 @@ func (p *partition) finishTopic(topic *state.Topic, h *handOver) (bool, error) {
 		return false, err
 	}
 	clear(h.ready)
-	h.attempts = 0
+	h.attempts, h.guardAttempts = 0, 0
 	return true, nil
 }
 

@@ -88,17 +88,6 @@ type Topic struct {
 	prior *Topic
 }
 
-// Guard is the state of mirror.guard=acl for a topic: an ACL on the destination that denies everyone to write to it.
-type Guard int8
-
-const (
-	GuardNone Guard = 0
-	// GuardOurs: the proxy makes the ACL, and removes it at STOPPED.
-	GuardOurs Guard = 1
-	// GuardFound: an equal ACL was there before; it stays.
-	GuardFound Guard = 2
-)
-
 // MirrorNameConfig is the value of the topic config mirror.name: "m", "m.paused" or "m.removed".
 func (t *Topic) MirrorNameConfig() string {
 	switch {

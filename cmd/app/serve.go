@@ -80,11 +80,15 @@ func assemble(cfg *config.Config, world World, log zerolog.Logger) (parts []part
 	var server *proxy.Server // answers the handler about addresses, and is given the handler: neither asks before it runs
 	handler, err := mirrorapi.New(mirrorapi.Config{
 		Store: store, Live: live, Clusters: both, Gate: gate, Secrets: secrets, Ignored: both.ignored,
-		Address: func(id int32) (string, int32) { return server.Address(id) },
-		Clock:   time.Now, Log: log,
+		Address:      func(id int32) (string, int32) { return server.Address(id) },
+		TrustClients: cfg.TrustClients,
+		Clock:        time.Now, Log: log,
 	})
 	if err != nil {
 		return nil, nil, err
+	}
+	if cfg.TrustClients {
+		log.Warn().Msg("trust-clients: every client that reaches this proxy may create, change and stop mirrors, whatever the destination's ACLs say")
 	}
 	replicator, err := replicate.New(replicate.Config{
 		Store: store, Live: live, Clusters: replicatorClusters{both, settings.Dial}, Log: log,

@@ -36,6 +36,7 @@ type Config struct {
 	SecretKeyFile          string
 	AllowEnv, AllowFiles   []string
 	AcceptMissingState     bool
+	TrustClients           bool
 	LogLevel               zerolog.Level
 	LogFormat              string
 	DrainTimeout           time.Duration

@@ -41,7 +41,7 @@ func TestFlagsAndFileHaveTheSameNames(t *testing.T) {
 		"listen": "10.0.0.1:19094", "advertised-host": "kafka.example", "node-ports": "7=20007,1000=21000",
 		"destination": "b1:9092,b2:9092", "admin-listen": "127.0.0.1:1", "dialect": "none", "read-only-error-code": "44",
 		"max-connections": "7", "replication-memory-bytes": "33554432", "secret-key-file": "k", "allow-env": "A,B",
-		"allow-files": "/a,/b", "accept-missing-state": "true", "log-level": "debug", "log-format": "text", "drain-timeout-ms": "5",
+		"allow-files": "/a,/b", "accept-missing-state": "true", "trust-clients": "true", "log-level": "debug", "log-format": "text", "drain-timeout-ms": "5",
 		"mirror.topic.num.partitions": "3", "mirror.topic.replication.factor": "2", "mirror.num.replica.fetchers": "4",
 		"mirror.metadata.refresh.interval.ms": "100", "mirror.fetch.backoff.ms": "20", "replica.fetch.max.bytes": "2048",
 		"replica.fetch.response.max.bytes": "4096", "replica.fetch.wait.max.ms": "10", "request.timeout.ms": "99",

@@ -63,6 +63,8 @@ func options() []option {
 			func(c *Config, v string) error { c.AllowFiles = list(v); return nil }},
 		{"accept-missing-state", "false", "start empty although this cluster once had a __mirror_state topic",
 			func(c *Config, v string) (err error) { c.AcceptMissingState, err = boolean(v); return }},
+		{"trust-clients", "false", "serve the mirror APIs to every client that reaches the proxy although the destination has an authorizer: rights on mirrors are not checked yet",
+			func(c *Config, v string) (err error) { c.TrustClients, err = boolean(v); return }},
 		{"log-level", "info", "trace, debug, info, warn or error",
 			func(c *Config, v string) error {
 				var err error
