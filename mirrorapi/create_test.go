@@ -36,7 +36,6 @@ func TestCreateMirrorRefusals(t *testing.T) {
 		"long rule":      {"m1", []string{ok, "a:1", "mirror.acl.include", "*;*;*;*;*;*"}, mirrormsg.InvalidConfig, []string{"6 parts"}},
 		"bad engine":     {"m1", []string{ok, "a:1", "mirror.engine", "warp"}, mirrormsg.InvalidConfig, []string{"mirror.engine", "produce"}},
 		"later engine":   {"m1", []string{ok, "a:1", "mirror.engine", "replica"}, mirrormsg.InvalidConfig, []string{"mirror.engine", "not supported by this version"}},
-		"later guard":    {"m1", []string{ok, "a:1", "mirror.guard", "acl"}, mirrormsg.InvalidConfig, []string{"mirror.guard", "not supported by this version"}},
 		"bad number":     {"m1", []string{ok, "a:1", "mirror.produce.ambiguous.wait.ms", "-1"}, mirrormsg.InvalidConfig, []string{"mirror.produce.ambiguous.wait.ms"}},
 		"bad boolean":    {"m1", []string{ok, "a:1", "mirror.raise-topic-limits", "yes"}, mirrormsg.InvalidConfig, []string{"mirror.raise-topic-limits"}},
 		"secret":         {"m1", []string{ok, "a:1", "sasl.jaas.config", "password=hunter2"}, mirrormsg.InvalidConfig, []string{"sasl.jaas.config", "give the proxy a secret key", "${env:NAME}"}},
