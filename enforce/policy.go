@@ -124,6 +124,27 @@ func (p *Policy) OwnedConfig(key string) bool { return ownedConfig(key) }
 // StateTopic says whether name is the state topic's.
 func (p *Policy) StateTopic(name []byte) bool { return string(name) == StateTopic }
 
+// Fillers is a fingerprint of the topics that may hold filler, as far as is known: 0 when no topic is or ever was in a
+// mirror, and another number as soon as one comes or goes. Unlike a verdict it does not depend on the view being up to date.
+func (p *Policy) Fillers() uint64 {
+	if v := p.views(); v != nil {
+		return v.Fillers()
+	}
+	return 0
+}
+
+// MayHoldFiller says whether a topic is known to be or to have been in a mirror. It allocates nothing.
+func (p *Policy) MayHoldFiller(t protocol.TopicRef) bool {
+	v := p.views()
+	switch {
+	case v == nil:
+		return false
+	case t.ByID:
+		return v.MayHoldFillerID(t.ID)
+	}
+	return v.MayHoldFiller(t.Name)
+}
+
 // StateTransaction says whether id is the transactional id of whoever owns the mirrors.
 func (p *Policy) StateTransaction(id []byte) bool { return string(id) == state.OwnerTransactionalID }
 

@@ -2,11 +2,15 @@ package mirrorapi
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"kafka-mirror-proxy/protocol/mirrormsg"
+	"kafka-mirror-proxy/state"
 )
 
 func TestCreateMirrorRefusals(t *testing.T) {
@@ -144,5 +148,38 @@ func TestDeleteMirror(t *testing.T) {
 	wantStatus(t, &del("m1").Status, 0, "")
 	if _, ok := e.store.View().Mirror("m1"); ok {
 		t.Error("the mirror still exists")
+	}
+}
+
+// A topic of a deleted mirror stays known, because of the filler in it, until it is gone on the destination.
+func TestDeleteMirrorForgetsTopicsThatAreGone(t *testing.T) {
+	e := newEnv(t, sourceTopics(map[string]int32{"stays": 1, "gone": 1, "recreated": 1}))
+	del := func(name string) {
+		t.Helper()
+		resp := call[*mirrormsg.DeleteMirrorResponse](e, bootstrapNode, &mirrormsg.DeleteMirrorRequest{MirrorName: name, StateValidationOffset: -1})
+		wantStatus(t, &resp.Status, 0, "")
+	}
+	e.mirror("m1")
+	topics := e.mustAdd("m1", "stays", "gone", "recreated")
+	e.topics(mirrormsg.RemoveTopicsFromMirror, "m1", nil, "stays", "gone", "recreated")
+	for _, topic := range topics {
+		e.move(topic, 0, stopping...)
+	}
+	del("m1")
+	if former := e.store.View().Former(); len(former) != 3 {
+		t.Fatalf("remembered: %v", former)
+	}
+	admin := kadm.NewClient(e.destinationClient)
+	if _, err := admin.DeleteTopics(t.Context(), "gone", "recreated"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, "recreated"); err != nil {
+		t.Fatal(err)
+	}
+	e.mirror("m2")
+	del("m2")
+	want := map[state.TopicID]string{topics[0].ID: "stays"}
+	if former := e.store.View().Former(); !maps.Equal(former, want) {
+		t.Errorf("remembered: %v, want %v", former, want)
 	}
 }

@@ -55,7 +55,7 @@ var addressEdits = []struct {
 			b.Host, b.Port = expected(b.NodeID)
 		}
 	}},
-	{KeyShareFetch, EditShareFetch, func() message { return kmsg.NewPtrShareFetchResponse() }, func(m message, _ int16) {
+	{KeyShareFetch, editShareAddresses, func() message { return kmsg.NewPtrShareFetchResponse() }, func(m message, _ int16) {
 		for i := range m.(*kmsg.ShareFetchResponse).NodeEndpoints {
 			b := &m.(*kmsg.ShareFetchResponse).NodeEndpoints[i]
 			b.Host, b.Port = expected(b.NodeID)
@@ -195,4 +195,8 @@ func TestProduceAnswersWithoutEndpointsAreNotCopied(t *testing.T) {
 			t.Errorf("v%d: %v allocations", version, n)
 		}
 	}
+}
+
+func editShareAddresses(version int16, body []byte, a AddressOf) ([]byte, error) {
+	return EditShareFetch(version, body, a, func(TopicRef) bool { return false }, nil)
 }

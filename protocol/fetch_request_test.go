@@ -132,3 +132,27 @@ func TestFetchNamesDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+func TestFetchRequestFields(t *testing.T) {
+	everyVersion(t, KeyFetch, func(t *testing.T, version int16, r *rand.Rand) {
+		m := randomize(r, version, kmsg.NewPtrFetchRequest())
+		m.SessionEpoch = []int32{-1, 0, 1, 77}[r.IntN(4)]
+		body := m.AppendTo(nil)
+		want := FetchAlone
+		if version >= 7 {
+			want = map[int32]FetchSession{-1: FetchAlone, 0: FetchFirst, 1: FetchNext, 77: FetchNext}[m.SessionEpoch]
+		}
+		if got := FetchSessionOf(version, body); got != want {
+			t.Fatalf("session epoch %d: %v, want %v", m.SessionEpoch, got, want)
+		}
+		m.MaxBytes = min(m.MaxBytes, 50)
+		LimitFetch(version, body, 50)
+		if want == FetchFirst {
+			m.SessionEpoch = -1
+			DenyFetchSession(version, body)
+		}
+		if want := m.AppendTo(nil); string(body) != string(want) {
+			t.Fatalf("% x\nwant\n% x", body, want)
+		}
+	})
+}

@@ -98,6 +98,25 @@ func (w *FetchWalker) Next(window []byte) (step FetchStep, n int, err error) {
 	return FetchEnd, 0, nil
 }
 
+// Rewrite walks over a whole body, for an answer that is held.
+func (w *FetchWalker) Rewrite(version int16, body []byte, a AddressOf) error {
+	if err := w.Reset(version, len(body), a); err != nil {
+		return err
+	}
+	for {
+		step, n, err := w.Next(body)
+		switch {
+		case err != nil:
+			return err
+		case step == FetchEnd:
+			return nil
+		case step == FetchNeed:
+			return malformed("Fetch answer of %d bytes would need %d", len(body), n)
+		}
+		body = body[n:]
+	}
+}
+
 // read takes the next piece, as small as it may be, off c and moves on. When c runs out of bytes nothing has happened.
 func (w *FetchWalker) read(c *cursor) {
 	switch w.at {

@@ -38,13 +38,28 @@ func RefuseShareFetch(version int16, body []byte, refused func(t TopicRef) bool)
 	return r.AppendTo(nil), nil
 }
 
-// EditShareFetch rewrites the node endpoints of a ShareFetch answer (KIP-932).
-func EditShareFetch(version int16, body []byte, a AddressOf) ([]byte, error) {
+// EditShareFetch rewrites the node endpoints of a ShareFetch answer (KIP-932), and the record sets of topics for which look
+// is true as hide wants them. Acquired offsets that are filler stay acquired: clients acknowledge those without a record as
+// gaps.
+func EditShareFetch(version int16, body []byte, a AddressOf, look func(TopicRef) bool, hide HideRecords) ([]byte, error) {
 	r := kmsg.NewPtrShareFetchResponse()
 	if err := decode(version, body, r); err != nil {
 		return nil, err
 	}
-	if len(r.NodeEndpoints) == 0 {
+	edited := len(r.NodeEndpoints) > 0
+	for i := range r.Topics {
+		t := TopicRef{ID: r.Topics[i].TopicID, ByID: true}
+		if !look(t) {
+			continue
+		}
+		for j := range r.Topics[i].Partitions {
+			p := &r.Topics[i].Partitions[j]
+			if visible, hidden := hide([]byte{}, t, p.Partition, p.Records); hidden {
+				p.Records, edited = visible, true
+			}
+		}
+	}
+	if !edited {
 		return body, nil
 	}
 	for i := range r.NodeEndpoints {

@@ -42,7 +42,10 @@ func testAddress(nodeID int32, _ string, _ int32) (string, int32) { return "prox
 
 func newTestShared(t testing.TB, views func() *state.View, limits Limits) *shared {
 	gate := enforce.NewGate()
-	s := newShared(enforce.NewPolicy(views, gate, 0), gate, limits.WithDefaults(), newMetrics(t))
+	s, err := newShared(enforce.NewPolicy(views, gate, 0), gate, limits.WithDefaults(), newMetrics(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.observe, s.address = testAddress, testAddress
 	s.hold = func() <-chan struct{} { return nil }
 	return s

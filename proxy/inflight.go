@@ -16,6 +16,8 @@ const (
 	edit
 	// walk: the broker's Fetch frame, addresses rewritten in passing.
 	walk
+	// hide: the broker's Fetch frame, held whole, filler hidden and addresses rewritten.
+	hide
 	// merge: the broker's frame, put together with the call's.
 	merge
 	// local: the call's frame, nothing from the broker.
@@ -28,6 +30,7 @@ const (
 type entry struct {
 	call        *call
 	token       enforce.Token
+	fillers     uint64 // of a Fetch: the policy's when its topics were judged
 	correlation int32
 	key         int16
 	version     int16 // the client's

@@ -23,6 +23,10 @@ type Limits struct {
 	// until the broker reads could wait for an answer that waits for the budget. A frame that
 	// does not fit waits, and its peer with it.
 	HeldBytes int64
+	// FetchBytes is what a consumer gets in one answer that is held to have filler hidden in it, if it asks for more.
+	FetchBytes int32
+	// CachedBytes bounds what is remembered of batches that were looked into for filler.
+	CachedBytes int64
 	// InFlight is how many requests of one connection may be unanswered before its client is
 	// not read any more.
 	InFlight int
@@ -67,6 +71,8 @@ func (l Limits) WithDefaults() Limits {
 	def(&l.LocalBytes, 1<<20)
 	def(&l.AdminBytes, 16<<20)
 	def(&l.HeldBytes, 256<<20)
+	def(&l.FetchBytes, 64<<20)
+	def(&l.CachedBytes, 64<<20)
 	def(&l.InFlight, 1000)
 	def(&l.LocalCalls, 256)
 	def(&l.HeldRequests, 1000)
@@ -83,7 +89,7 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-func def[T int | int64 | time.Duration](field *T, value T) {
+func def[T int | int32 | int64 | time.Duration](field *T, value T) {
 	if *field == 0 {
 		*field = value
 	}

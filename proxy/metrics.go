@@ -26,6 +26,7 @@ type Metrics struct {
 	// written by the two halves of all connections; read at a scrape
 	requestBytes, responseBytes atomic.Int64
 	heldBytes                   atomic.Int64
+	cachedBytes, hiddenBatches  atomic.Int64
 }
 
 // NewMetrics makes the collectors and registers them.
@@ -60,9 +61,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		m.refusedPartitions, m.dialFailures, m.acceptFailures, m.open, m.accepted, requests, closes,
 		counterOf("kafka_mirror_proxy_request_bytes_total", "Bytes passed from clients to brokers.", &m.requestBytes),
 		counterOf("kafka_mirror_proxy_response_bytes_total", "Bytes passed from brokers to clients.", &m.responseBytes),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "kafka_mirror_proxy_held_bytes", Help: "Bytes of frames that are held whole beyond a window."},
-			func() float64 { return float64(m.heldBytes.Load()) }),
+		counterOf("kafka_mirror_proxy_hidden_batches_total", "Batches of filler, or with filler in them, that consumers were given in another form.", &m.hiddenBatches),
+		gaugeOf("kafka_mirror_proxy_held_bytes", "Bytes of frames that are held whole beyond a window.", &m.heldBytes),
+		gaugeOf("kafka_mirror_proxy_filler_cached_bytes", "Bytes that are remembered of batches that were looked into for filler.", &m.cachedBytes),
 	}
 	for _, collector := range collectors {
 		if err := registerer.Register(collector); err != nil {
@@ -74,6 +75,11 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 
 func counterOf(name, help string, value *atomic.Int64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+		func() float64 { return float64(value.Load()) })
+}
+
+func gaugeOf(name, help string, value *atomic.Int64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
 		func() float64 { return float64(value.Load()) })
 }
 

@@ -221,29 +221,6 @@ func (s *Session) loaded(late func() Decision) (Decision, bool) {
 	return late(), false
 }
 
-// fetch answers a Fetch that names our state topic; all others go to the broker. Addresses in
-// the answer, where its version has any, are edited in passing.
-func (s *Session) fetch(r *request) Decision {
-	if d, ok := r.whole(s.limits.RequestBytes); !ok {
-		return d
-	}
-	ours, err := protocol.FetchNames(r.Version, r.body(), s.stateTopic)
-	if err != nil {
-		return r.closing(CauseMalformed, err)
-	}
-	if ours {
-		body, err := protocol.AppendFetchRefusal(nil, r.Version, r.body(), s.stateTopic)
-		if err != nil {
-			return r.closing(CauseMalformed, err)
-		}
-		return s.answer(r, body)
-	}
-	if protocol.HasNodeEndpoints(r.Key, r.Version) {
-		return s.forward(r, walk)
-	}
-	return s.forward(r, relay)
-}
-
 // shareFetch does the same for a ShareFetch.
 func (s *Session) shareFetch(r *request) Decision {
 	if d, ok := r.whole(s.limits.RequestBytes); !ok {

@@ -81,7 +81,11 @@ func (s *Session) swallow(window []byte, maxBytes int) Decision {
 }
 
 func (s *Session) brokerAnswer(window []byte) Decision {
-	switch s.head.kind {
+	kind := s.head.kind
+	if s.overtaken() {
+		kind = hide
+	}
+	switch kind {
 	case probe:
 		return s.swallow(window, maxProbeBytes)
 	case relay:
@@ -93,6 +97,15 @@ func (s *Session) brokerAnswer(window []byte) Decision {
 		return Decision{Verb: Forward, N: total}
 	case walk:
 		return s.walkFrom(window)
+	case hide:
+		total, d, ok := s.frame(window, s.limits.ResponseBytes)
+		if ok && len(window) < total {
+			d, ok = Decision{Verb: NeedMore, N: total}, false
+		}
+		if !ok {
+			return d
+		}
+		return s.hideFiller(window[:total])
 	}
 	total, d, ok := s.frame(window, s.limits.EditBytes)
 	if !ok {
@@ -150,7 +163,7 @@ func (s *Session) edit(body []byte) ([]byte, error) {
 	case protocol.KeyFindCoordinator:
 		return protocol.EditFindCoordinator(version, body, s.observe)
 	case protocol.KeyShareFetch:
-		return protocol.EditShareFetch(version, body, s.observe)
+		return protocol.EditShareFetch(version, body, s.observe, s.look, s.hide)
 	case protocol.KeyShareAcknowledge:
 		return protocol.EditShareAcknowledge(version, body, s.observe)
 	case protocol.KeyDescribeCluster: // may list controllers

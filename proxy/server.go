@@ -96,7 +96,10 @@ func New(cfg Config) (*Server, error) {
 		closes: rate.NewLimiter(closeLogsPerSecond, closeLogsBurst)}
 	s.draining, s.stopAccepting = context.WithCancel(context.Background())
 	s.hard, s.cutHard = context.WithCancel(context.Background())
-	s.shared = newShared(cfg.Policy, cfg.Gate, s.limits, cfg.Metrics)
+	if s.shared, err = newShared(cfg.Policy, cfg.Gate, s.limits, cfg.Metrics); err != nil {
+		listener.Close()
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
 	s.shared.observe = func(nodeID int32, host string, port int32) (string, int32) {
 		s.Observe(nodeID, host, port)
 		return s.Address(nodeID)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 
 	"kafka-mirror-proxy/enforce"
 	"kafka-mirror-proxy/protocol"
+	"kafka-mirror-proxy/protocol/batch"
 )
 
 // shared is what all sessions of a server have in common. All of it may be called at any time.
@@ -25,9 +27,18 @@ type shared struct {
 	// refuse are the verdicts in the form that package protocol asks for.
 	refuse, notLeader, loading protocol.RefuseTopic
 	stateTopic                 func(protocol.TopicRef) bool
+	// filler says whether a topic is known to hold filler perhaps; look whether it has to be looked for, which is so
+	// for any topic while that is not known.
+	filler, look func(protocol.TopicRef) bool
+	hide         protocol.HideRecords
 }
 
-func newShared(policy *enforce.Policy, gate *enforce.Gate, limits Limits, metrics *Metrics) *shared {
+func newShared(policy *enforce.Policy, gate *enforce.Gate, limits Limits, metrics *Metrics) (*shared, error) {
+	hider, err := batch.NewHider(batch.HiderConfig{
+		Coders: runtime.GOMAXPROCS(0), CacheBytes: limits.CachedBytes, CachedBytes: &metrics.cachedBytes, HiddenBatches: &metrics.hiddenBatches})
+	if err != nil {
+		return nil, err
+	}
 	always := func(code int16, message string) protocol.RefuseTopic {
 		return func(protocol.TopicRef) (int16, string, bool) { return code, message, true }
 	}
@@ -48,7 +59,16 @@ func newShared(policy *enforce.Policy, gate *enforce.Gate, limits Limits, metric
 			}
 			return policy.StateTopic(t.Name)
 		},
-	}
+		filler: policy.MayHoldFiller,
+		look:   func(t protocol.TopicRef) bool { return !policy.Ready() || policy.MayHoldFiller(t) },
+		hide: func(out []byte, t protocol.TopicRef, partition int32, records []byte) ([]byte, bool) {
+			place := batch.Place{Topic: t.Name, Partition: partition}
+			if t.ByID {
+				place.Topic = t.ID[:]
+			}
+			return hider.AppendVisible(out, place, records)
+		},
+	}, nil
 }
 
 func verdict(policy *enforce.Policy, t protocol.TopicRef) (enforce.Refusal, bool) {
@@ -74,6 +94,7 @@ type Session struct {
 	// request half
 	holding <-chan struct{} // of the frame at the front of the window
 	expired bool            // that wait is over
+	fetched fetched
 
 	// response half
 	head    entry

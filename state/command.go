@@ -20,7 +20,8 @@ type AlterMirror struct {
 	Delete []string
 }
 
-// DeleteMirror forgets a mirror and all its topics; CodeMirrorNotEmpty while one of them is not STOPPED.
+// DeleteMirror forgets a mirror and all its topics; CodeMirrorNotEmpty while one of them is not STOPPED. That there may be
+// filler in those topics stays known until ForgetTopic.
 type DeleteMirror struct{ Name string }
 
 // SetSourceCluster records the id that the source cluster reported.

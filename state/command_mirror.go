@@ -84,9 +84,13 @@ func (c DeleteMirror) decide(d *draft, _ int64) ([]record, *Error) {
 	}
 	slices.SortFunc(keys, comparePartsKeys)
 
+	if len(d.former.m)+len(ids) > maxFormer {
+		return nil, refuse(CodeInvalid, "%d topics of deleted mirrors are remembered, because there is filler in them; %d more would be "+
+			"beyond the limit of %d. Delete topics that are not needed.", len(d.former.m), len(ids), maxFormer)
+	}
 	records := []record{mirrorRecord{name: c.Name}}
-	for _, id := range ids {
-		records = append(records, topicRecord{id: id})
+	for _, id := range ids { // first to be remembered, then to be forgotten: both are in one partition of the log
+		records = append(append(records, remember(d, d.topics.m[id])...), topicRecord{id: id})
 	}
 	for _, key := range keys {
 		records = append(records, forgetParts(d, key)...)

@@ -82,7 +82,7 @@ func rollback(d *draft, t *Topic) []record {
 		return forgetTopic(d, t)
 	}
 	if _, ok := d.mirrors.m[t.prior.Mirror]; !ok {
-		return forgetTopic(d, t)
+		return append(remember(d, t.prior), forgetTopic(d, t)...)
 	}
 	records := []record{topicRecord{t.ID, t.prior}}
 	if t.prior.Mirror != t.Mirror {
@@ -177,11 +177,14 @@ func (c SetTopicError) decide(d *draft, _ int64) ([]record, *Error) {
 }
 
 func (c ForgetTopic) decide(d *draft, _ int64) ([]record, *Error) {
-	t, ok := d.topics.m[c.ID]
-	if !ok {
-		return nil, nil
+	var records []record
+	if _, ok := d.former.m[c.ID]; ok {
+		records = append(records, formerRecord{id: c.ID})
 	}
-	return forgetTopic(d, t), nil
+	if t, ok := d.topics.m[c.ID]; ok {
+		records = append(records, forgetTopic(d, t)...)
+	}
+	return records, nil
 }
 
 func forgetTopic(d *draft, t *Topic) []record {

@@ -19,8 +19,12 @@ type draft struct {
 	names         cow[string, []*Topic]
 	parts         cow[partsKey, *parts]
 	sourceIDs     cow[string, TopicID]
+	former        cow[TopicID, string] // names of topics whose mirror was deleted
 	readOnlyNames cow[string, *Topic]
 	readOnlyIDs   cow[TopicID, *Topic]
+
+	fillers        *fillers
+	fillersChanged bool
 
 	stateTopicID TopicID
 	owner        ownerState
@@ -74,6 +78,7 @@ func newDraft() *draft {
 // view freezes what there is.
 func (d *draft) view() *View {
 	d.refreshReadOnly()
+	d.refreshFillers()
 	d.edition = new(edition)
 	d.revision++
 	d.changed = false
@@ -85,6 +90,8 @@ func (d *draft) view() *View {
 		names:         d.names.share(),
 		parts:         d.parts.share(),
 		sourceIDs:     d.sourceIDs.share(),
+		former:        d.former.share(),
+		fillers:       d.fillers,
 		readOnlyNames: d.readOnlyNames.share(),
 		readOnlyIDs:   d.readOnlyIDs.share(),
 		stateTopicID:  d.stateTopicID,
@@ -138,6 +145,9 @@ func (d *draft) dropMirror(name string) {
 }
 
 func (d *draft) putTopic(t *Topic) {
+	if old, ok := d.topics.m[t.ID]; !ok || old.Name != t.Name {
+		d.fillersChanged = true
+	}
 	d.unname(t.ID)
 	d.topics.set(t.ID, t)
 	d.names.set(t.Name, append(slices.Clone(d.names.m[t.Name]), t))
@@ -148,7 +158,7 @@ func (d *draft) dropTopic(id TopicID) {
 	d.unname(id)
 	d.topics.remove(id)
 	d.dirtyIDs[id] = struct{}{}
-	d.changed = true
+	d.fillersChanged, d.changed = true, true
 }
 
 // unname takes the topic that has this id now out of the names.

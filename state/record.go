@@ -16,6 +16,7 @@ const (
 	typeSync       recordType = 104
 	typeSourceID   recordType = 105
 	typeBorn       recordType = 106
+	typeFormer     recordType = 107
 )
 
 // record is one put or tombstone. Applying is an idempotent put by key: any log that holds the last record of each key,

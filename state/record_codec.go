@@ -52,6 +52,10 @@ func (r sourceIDRecord) appendKey(b []byte) []byte {
 	return kbin.AppendString(appendType(b, typeSourceID), r.name)
 }
 
+func (r formerRecord) appendKey(b []byte) []byte {
+	return kbin.AppendUuid(appendType(b, typeFormer), r.id)
+}
+
 func (r ownerRecord) appendKey(b []byte) []byte { return appendType(b, typeOwner) }
 func (r bornRecord) appendKey(b []byte) []byte  { return appendType(b, typeBorn) }
 
@@ -204,6 +208,13 @@ func (r sourceIDRecord) appendValue(b []byte) []byte {
 	return appendNoTags(kbin.AppendUuid(appendVersion(b), *r.value))
 }
 
+func (r formerRecord) appendValue(b []byte) []byte {
+	if r.name == "" {
+		return nil
+	}
+	return appendNoTags(kbin.AppendCompactString(appendVersion(b), r.name))
+}
+
 func (r ownerRecord) appendValue(b []byte) []byte {
 	b = appendVersion(b)
 	b = kbin.AppendCompactString(b, r.value.InstanceID)
@@ -291,6 +302,8 @@ func decodeKey(t recordType, k *kbin.Reader) (record, error) {
 		return syncRecord{instanceID: k.String()}, nil
 	case typeBorn:
 		return bornRecord{}, nil
+	case typeFormer:
+		return formerRecord{id: k.Uuid()}, nil
 	}
 	return nil, errNewerRecord
 }
@@ -333,6 +346,9 @@ func decodeValue(r record, v *kbin.Reader) record {
 	case sourceIDRecord:
 		id := TopicID(v.Uuid())
 		r.value = &id
+		return r
+	case formerRecord:
+		r.name = v.CompactString()
 		return r
 	case ownerRecord:
 		r.value = ownerState{

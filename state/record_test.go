@@ -47,10 +47,11 @@ var golden = []struct {
 	{"sync", syncRecord{"i"}, "0068" + "000169", "", -1},
 	{"source id", sourceIDRecord{"t", ptr(TopicID{9})}, "0069" + "000174", "0000" + "09000000000000000000000000000000" + "00", 16},
 	{"born", bornRecord{}, "006a", "0000" + "00", 15},
+	{"former", formerRecord{goldenKey.topic, "t"}, "006b" + "0102030405060708090a0b0c0d0e0f10", "0000" + "0274" + "00", 19},
 }
 
 var compareRecords = cmp.AllowUnexported(lastOffsetRecord{}, statusRecord{}, mirrorRecord{}, topicRecord{}, progressRecord{},
-	ownerRecord{}, syncRecord{}, sourceIDRecord{}, bornRecord{}, partitionKey{}, Topic{})
+	ownerRecord{}, syncRecord{}, sourceIDRecord{}, bornRecord{}, formerRecord{}, partitionKey{}, Topic{})
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
@@ -127,7 +128,7 @@ func TestRecordDamaged(t *testing.T) {
 			t.Errorf("%s: 2^32-1 tagged fields were accepted", g.name)
 		}
 	}
-	if _, err := decodeRecord([]byte{0, 107}, nil); !errors.Is(err, errNewerRecord) {
+	if _, err := decodeRecord([]byte{0, 108}, nil); !errors.Is(err, errNewerRecord) {
 		t.Errorf("an unknown type: %v", err)
 	}
 	for _, key := range []string{"0067", "006a"} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -502,10 +503,14 @@ type content struct {
 	Progress   map[string]Progress
 	ReadOnly   []string
 	SourceIDs  map[string]TopicID
+	Former     map[TopicID]string
+	Fillers    uint64
 }
 
 func contents(v *View) content {
-	c := content{Mirrors: v.Mirrors(), Partitions: map[string]Partition{}, Progress: map[string]Progress{}, SourceIDs: map[string]TopicID{}}
+	c := content{Mirrors: v.Mirrors(), Partitions: map[string]Partition{}, Progress: map[string]Progress{}, SourceIDs: map[string]TopicID{},
+		Former: map[TopicID]string{}, Fillers: v.Fillers()}
+	maps.Copy(c.Former, v.former)
 	c.Topics = v.sortedTopics(func(*Topic) bool { return true })
 	for _, t := range c.Topics {
 		for i := range t.Partitions {

@@ -19,6 +19,8 @@ type View struct {
 	names     map[string][]*Topic
 	parts     map[partsKey]*parts
 	sourceIDs map[string]TopicID
+	former    map[TopicID]string
+	fillers   *fillers
 
 	// The verdict of the produce path, computed once a change.
 	readOnlyNames map[string]*Topic

@@ -35,7 +35,10 @@ func appendMarker(out []byte, h header) []byte {
 // behind the last one (or all, also of an empty batch) are covered as Hide
 // does. Offsets of the batch stay covered without a gap.
 func (c *Coder) AppendVisible(out []byte, b Batch) (visible []byte, hidden bool, err error) {
-	if len(b) >= HeaderLen && b.Magic() == 2 && b.Count() == 0 && OfMirror(b) {
+	if !needsLook(b) {
+		return out, false, nil
+	}
+	if b.Count() == 0 {
 		return appendMarker(out, headerOf(b)), true, nil
 	}
 	filler, err := c.Filler(b)
@@ -50,6 +53,11 @@ func (c *Coder) AppendVisible(out []byte, b Batch) (visible []byte, hidden bool,
 		return out, false, fmt.Errorf("hide filler within the batch at offset %d: %w", b.BaseOffset(), err)
 	}
 	return visible, true, nil
+}
+
+// needsLook tells batches that may have to be hidden from all others by their header.
+func needsLook(b Batch) bool {
+	return len(b) >= HeaderLen && b.Magic() == 2 && OfMirror(b) && (b.Count() == 0 || mayCarryFiller(b))
 }
 
 // appendStripped appends b, whose records c.plain holds, without its filler.
