@@ -10,13 +10,18 @@ import (
 // destination has lost the end of its log.
 const maxEpochRuns = 8
 
-// appendEpoch notes that records from an offset on carry a source leader epoch.
+// appendEpoch notes that records from an offset on carry a source leader epoch; -1 is a hole in the source's log, filled
+// with no record to tell. Epochs only grow, so a hole between two records of one epoch belongs to it.
 func appendEpoch(runs []state.EpochRun, start int64, epoch int32) []state.EpochRun {
-	if n := len(runs); n > 0 && runs[n-1].Epoch == epoch {
+	n := len(runs)
+	switch {
+	case n == 0 && epoch < 0, n > 0 && runs[n-1].Epoch == epoch:
 		return runs
+	case n > 1 && runs[n-1].Epoch < 0 && runs[n-2].Epoch == epoch:
+		return runs[:n-1]
 	}
-	if n := len(runs) - (maxEpochRuns - 1); n > 0 {
-		runs = slices.Delete(runs, 0, n)
+	if more := n - (maxEpochRuns - 1); more > 0 {
+		runs = slices.Delete(runs, 0, more)
 	}
 	return append(runs, state.EpochRun{Epoch: epoch, StartOffset: start})
 }
@@ -30,12 +35,24 @@ func epochsBelow(runs []state.EpochRun, end int64) []state.EpochRun {
 	return slices.Clone(runs[:n])
 }
 
-// lastEpoch is the source leader epoch of the last record that the runs know of; -1 when they know none.
+// lastEpoch is the source leader epoch of the last record; -1 when it is not known, or the last one is filler for a hole.
 func lastEpoch(runs []state.EpochRun) int32 {
 	if len(runs) == 0 {
 		return -1
 	}
 	return runs[len(runs)-1].Epoch
+}
+
+// lastKnownEpoch is the epoch of the last record below end that is no filler for a hole, and the offset behind it at most;
+// -1 for both when it is not known.
+func lastKnownEpoch(runs []state.EpochRun, end int64) (epoch int32, upTo int64) {
+	for _, run := range slices.Backward(runs) {
+		if run.Epoch >= 0 {
+			return run.Epoch, end
+		}
+		end = run.StartOffset
+	}
+	return -1, -1
 }
 
 // resumedEpochs is what is known of the records below the end of the destination's log: what was recorded, which goes

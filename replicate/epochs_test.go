@@ -24,6 +24,21 @@ func TestEpochRuns(t *testing.T) {
 	if want := epochsFrom(2, 40, 60, 80, 100, 120, 140, 160, 180); !slices.Equal(runs, want) {
 		t.Fatalf("%v, want %v", runs, want)
 	}
+	// Holes: within an epoch, between two of them, and at the end.
+	var holed []state.EpochRun
+	for _, run := range []state.EpochRun{{Epoch: -1, StartOffset: 0}, {Epoch: 5, StartOffset: 3}, {Epoch: -1, StartOffset: 10}, {Epoch: 5, StartOffset: 20},
+		{Epoch: -1, StartOffset: 30}, {Epoch: 6, StartOffset: 40}, {Epoch: -1, StartOffset: 50}} {
+		holed = appendEpoch(holed, run.StartOffset, run.Epoch)
+	}
+	if want := []state.EpochRun{{Epoch: 5, StartOffset: 3}, {Epoch: -1, StartOffset: 30}, {Epoch: 6, StartOffset: 40}, {Epoch: -1, StartOffset: 50}}; !slices.Equal(holed, want) {
+		t.Errorf("%v, want %v", holed, want)
+	}
+	if epoch, upTo := lastKnownEpoch(holed, 55); epoch != 6 || upTo != 50 || lastEpoch(holed) != -1 {
+		t.Errorf("behind a hole: epoch %d up to %d, last %d", epoch, upTo, lastEpoch(holed))
+	}
+	if epoch, upTo := lastKnownEpoch(epochsBelow(holed, 45), 45); epoch != 6 || upTo != 45 {
+		t.Errorf("behind a record: epoch %d up to %d", epoch, upTo)
+	}
 	for _, c := range []struct {
 		copied, end int64
 		tail        int32

@@ -7,12 +7,12 @@ import (
 	"kafka-mirror-proxy/state"
 )
 
-// checkHistory says with nil that the source still has the record before end with the leader epoch that it was copied with. A
+// checkHistory says with nil that the source still has the last record before end with the leader epoch that it was copied with. A
 // source that went on from an earlier point of its log (an unclean leader election) holds other records there, under
 // another epoch, and maybe more of them. Fetches from version 12 on ask this themselves; at the begin of each session,
 // and so after each change of the source's leader, it is asked for all.
 func checkHistory(ctx context.Context, target produce.Target, source produce.SourceLog, epochs []state.EpochRun, end int64) error {
-	epoch := lastEpoch(epochs)
+	epoch, upTo := lastKnownEpoch(epochs, end)
 	if epoch < 0 {
 		return nil
 	}
@@ -22,7 +22,7 @@ func checkHistory(ctx context.Context, target produce.Target, source produce.Sou
 		return produce.Because(produce.Retry, err, "ask the source of %s where its leader epoch %d ends", target, epoch)
 	case known < 0 || endOffset < 0:
 		return nil // it keeps no epochs
-	case known == epoch && endOffset >= end:
+	case known == epoch && endOffset >= upTo:
 		return nil
 	}
 	for _, run := range epochs { // records of an epoch that the source does not have are not there

@@ -3,6 +3,7 @@ package replicate
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,8 @@ func TestCheckHistory(t *testing.T) {
 		{"it has lost the end", runs, 5, 80, nil, "leader epoch 5 ends at offset 80 there); the destination holds records from offset 80 on"},
 		{"it has lost an epoch", runs, 3, 50, nil, "records from offset 50 on"},
 		{"it went on under an epoch before", runs, 4, 200, nil, "records from offset 60 on"},
+		{"the hole at the end is in the next epoch", append(slices.Clone(runs), state.EpochRun{Epoch: -1, StartOffset: 90}), 5, 90, nil, ""},
+		{"it has lost what is before the hole", append(slices.Clone(runs), state.EpochRun{Epoch: -1, StartOffset: 90}), 5, 89, nil, "records from offset 89 on"},
 		{"it does not answer", runs, 0, 0, errors.New("gone"), "gone"},
 	} {
 		log := produce.SourceLog{EpochEnd: func(_ context.Context, epoch int32) (int32, int64, error) {

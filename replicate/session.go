@@ -122,8 +122,6 @@ func (d *delivery) push(bytes []byte, base int64, count int32, epoch int32, owne
 func (s *session) advance(base, next int64, epoch int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if epoch >= 0 {
-		s.epochs = appendEpoch(s.epochs, base, epoch)
-	}
+	s.epochs = appendEpoch(s.epochs, base, epoch)
 	s.next = next
 }
