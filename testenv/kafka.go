@@ -26,6 +26,10 @@ type KafkaConfig struct {
 	// Their ids are 1 to Brokers. Clusters before 3.3 have a ZooKeeper of their own instead of
 	// controllers, which runs until Close.
 	Brokers int
+	// Users makes one broker check rights. Beside its open listener, where every client is ANONYMOUS, it has one where users
+	// log in by SASL PLAIN with their names as passwords. The first user is a super user; the others, and ANONYMOUS, may do
+	// everything with what no ACL is about.
+	Users []string
 	// Properties are set on every node and win over what this package sets.
 	Properties map[string]string
 	// Dir holds logs, data and configuration. Empty means a temporary directory, which Close
@@ -72,7 +76,14 @@ func startKafka(ctx context.Context, config KafkaConfig, java javaCommand) (*Kaf
 			return nil, fmt.Errorf("start kafka: %w", err)
 		}
 	}
-	ports, err := ReservePorts(2 * config.Brokers)
+	count := 2 * config.Brokers
+	if len(config.Users) > 0 {
+		if config.Brokers > 1 {
+			return nil, errors.New("start kafka: only a single broker can have users")
+		}
+		count++
+	}
+	ports, err := ReservePorts(count)
 	if err != nil {
 		return nil, fmt.Errorf("start kafka: %w", err)
 	}
@@ -148,6 +159,9 @@ func (k *Kafka) Bootstrap() []string {
 	}
 	return addresses
 }
+
+// SASLBootstrap is the "host:port" where Users log in.
+func (k *Kafka) SASLBootstrap() []string { return []string{k.ports.Addr(saslPort)} }
 
 // NodeIDs lists the node ids, lowest first.
 func (k *Kafka) NodeIDs() []int32 {

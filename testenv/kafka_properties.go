@@ -40,6 +40,9 @@ func (k *Kafka) properties(id int32) map[string]string {
 	} else {
 		k.addController(properties, id)
 	}
+	if len(k.config.Users) > 0 {
+		k.addUsers(properties)
+	}
 	maps.Copy(properties, k.config.Properties)
 	return properties
 }
@@ -57,6 +60,25 @@ func (k *Kafka) addController(properties map[string]string, id int32) {
 	properties["controller.listener.names"] = "CONTROLLER"
 	properties["listeners"] = fmt.Sprintf("PLAINTEXT://%s,CONTROLLER://%s", k.ports.Addr(int(id)-1), k.ports.Addr(count+int(id)-1))
 	properties["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+}
+
+// saslPort is, in the block of ports, where the users of a single broker log in.
+const saslPort = 2
+
+func (k *Kafka) addUsers(properties map[string]string) {
+	sasl := ",SASL://" + k.ports.Addr(saslPort)
+	properties["listeners"] += sasl
+	properties["advertised.listeners"] += sasl
+	properties["listener.security.protocol.map"] += ",SASL:SASL_PLAINTEXT"
+	jaas := "org.apache.kafka.common.security.plain.PlainLoginModule required"
+	for _, user := range k.config.Users {
+		jaas += fmt.Sprintf(" user_%s=%q", user, user)
+	}
+	properties["listener.name.sasl.sasl.enabled.mechanisms"] = "PLAIN"
+	properties["listener.name.sasl.plain.sasl.jaas.config"] = jaas + ";"
+	properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+	properties["super.users"] = "User:" + k.config.Users[0]
+	properties["allow.everyone.if.no.acl.found"] = "true"
 }
 
 // addZooKeeper makes the node a broker that finds the others in ZooKeeper.

@@ -17,6 +17,7 @@ import (
 
 	"kafka-mirror-proxy/cmd/cli"
 	"kafka-mirror-proxy/cmd/config"
+	"kafka-mirror-proxy/replicate/connect"
 	"kafka-mirror-proxy/testenv"
 )
 
@@ -89,7 +90,13 @@ func (p *program) mirrors(args ...string) (string, error) {
 	var out, errs strings.Builder
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
-	exit := cli.Run(ctx, append([]string{"--bootstrap-server", p.listen}, args...), cli.Env{Out: &out, Err: &errs, ReadFile: os.ReadFile})
+	exit := cli.Run(ctx, append([]string{"--bootstrap-server", p.listen}, args...), cli.Env{
+		Out: &out, Err: &errs, ReadFile: os.ReadFile,
+		ClientOptions: func(configs map[string]string) ([]kgo.Opt, error) {
+			opts, _, err := connect.Options(configs, func(v string) (string, error) { return v, nil })
+			return opts, err
+		},
+	})
 	if exit != 0 {
 		return out.String(), fmt.Errorf("kafka-mirrors %v: exit %d: %s", args, exit, errs.String())
 	}
