@@ -40,7 +40,7 @@ acceptance: ## the long acceptance run: hostile producers, kill -9, restarts, ve
 	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 KMP_SEED=$(SEED) $(GO) test -count=1 -v -timeout 40m ./testenv/acceptance
 
 matrix: ## mirroring between all versions of Kafka that are supported (tens of minutes)
-	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 KMP_SEED=$(SEED) $(GO) test -count=1 -v -timeout 90m -run '^TestMatrix$$' ./testenv/acceptance
+	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 KMP_SEED=$(SEED) $(GO) test -count=1 -v -timeout 90m -run '^(TestMatrix|TestOldFormats)$$' ./testenv/acceptance
 
 fuzz: ## each fuzz target for a while
 	@for p in $$($(GO) list ./protocol/... ./proxy/...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \

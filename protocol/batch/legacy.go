@@ -20,8 +20,7 @@ const (
 
 // walkLegacy calls fn with the records of a magic 0 or 1 message. A compressed
 // message holds a message set; in magic 1 its inner offsets are relative and
-// the outer offset is that of the last (KIP-31). LZ4 of magic 0, whose frames
-// have a wrong header checksum, is refused as corrupt.
+// the outer offset is that of the last (KIP-31).
 func (c *Coder) walkLegacy(b Batch, fn func(*Record) error) error {
 	outer, codec, appendTime, err := readLegacy(b)
 	if err != nil {
@@ -32,6 +31,9 @@ func (c *Coder) walkLegacy(b Batch, fn func(*Record) error) error {
 	}
 	if outer.Value == nil || codec > CodecLz4 {
 		return corrupt(b, "magic %d with codec %d", b.Magic(), codec)
+	}
+	if codec == CodecLz4 && b.Magic() == 0 {
+		outer.Value = mendLz4(outer.Value)
 	}
 	plain, err := c.decompress(c.plain, codec, outer.Value, c.limitBytes)
 	if err != nil {

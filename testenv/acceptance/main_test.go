@@ -15,9 +15,13 @@ import (
 var (
 	source      = testenv.Shared(testenv.KafkaConfig{})
 	destination = testenv.Shared(testenv.KafkaConfig{Brokers: 3})
+	oldSource   = testenv.Shared(testenv.KafkaConfig{Version: oldVersion}) // see useSource
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, source, destination) }
+// oldVersion is the oldest Kafka that can be a source.
+const oldVersion = "2.1.1"
+
+func TestMain(m *testing.M) { testenv.Main(m, source, destination, oldSource) }
 
 // long says that the tests are to run at the size that the acceptance asks for.
 func long() bool { return os.Getenv("KMP_LONG") == "1" }
