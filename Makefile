@@ -8,7 +8,7 @@ SEED ?= 1
 NO_KAFKA := for tool in java mvn; do command -v $$tool >/dev/null || \
 	echo "*** $$tool IS MISSING: THE TESTS ON REAL KAFKA ARE SKIPPED ***"; done
 
-.PHONY: build demo test test-race lint bench bench-go acceptance matrix fuzz fmt
+.PHONY: build demo test test-race lint bench bench-go acceptance matrix clients fuzz fmt
 
 build: ## the two programs, into bin/
 	$(GO) build -o bin/ ./cmd/kafka-mirror-proxy ./cmd/kafka-mirrors
@@ -41,6 +41,9 @@ acceptance: ## the long acceptance run: hostile producers, kill -9, restarts, ve
 
 matrix: ## mirroring between all versions of Kafka that are supported (tens of minutes)
 	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 KMP_SEED=$(SEED) $(GO) test -count=1 -v -timeout 90m -run '^(TestMatrix|TestOldFormats)$$' ./testenv/acceptance
+
+clients: ## every client library reads mirrors full of filler by way of the proxy (minutes)
+	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 $(GO) test -count=1 -v -timeout 40m -run 'FillerIsInvisible$$' ./testenv/acceptance
 
 fuzz: ## each fuzz target for a while
 	@for p in $$($(GO) list ./protocol/... ./proxy/...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
