@@ -120,7 +120,7 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 	if !follow {
 		return nil
 	}
-	return p.copy(w, target, start, log.HighWatermark, source, topic, sourceLeader, cleaned.noteEvery())
+	return p.copy(w, target, start, log.HighWatermark, source, topic, sourceLeader, cleaned)
 }
 
 // handedOverAt is where the log must end for a topic that was STOPPED and is mirrored again, until
@@ -149,7 +149,7 @@ func enterMirroring(id state.PartitionID, from state.Status) []state.Command {
 }
 
 // copy fetches and writes from an aligned position on.
-func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, sourceEnd int64, source *source, topic connect.Topic, sourceLeader int32, noteEvery time.Duration) error {
+func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, sourceEnd int64, source *source, topic connect.Topic, sourceLeader int32, cleaned cleaning) error {
 	fetcher, err := source.fetcher(sourceLeader, p.id)
 	if err != nil {
 		return err
@@ -166,13 +166,13 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 	stream.OnSpace(fetcher.nudge)
 	s := &session{
 		target: target, stream: stream, live: live, queueBytes: p.tenure.cfg.Settings.QueueBytes,
-		translator: translator{target: target, producerID: target.ProducerID(), filler: p.tenure.filler, next: start.NextOffset, previousMs: start.LastTimestampMs},
+		translator: translator{target: target, producerID: target.ProducerID(), filler: p.tenure.filler, compacted: cleaned.compacted, next: start.NextOffset, previousMs: start.LastTimestampMs},
 		nowMs:      func() int64 { return p.tenure.cfg.Clock().UnixMilli() },
 		failed:     make(chan struct{}), trim: newTrimming(start.LogStart, p.trimDueMs()), next: start.NextOffset, epochs: slices.Clone(p.progress.Epochs),
 		fresh: freshness{copiedAtMs: p.progress.CopiedAtMs},
 	}
 	fetching := fetcher.add(topic, p.id.Partition, s)
-	err = p.watch(w, stream, s, noteEvery)
+	err = p.watch(w, stream, s, cleaned.noteEvery())
 	fetcher.remove(fetching)
 	s.trim.group.Wait()
 	s.broken(produce.Faultf(produce.Stale, "%s: the session is over", target))
@@ -206,6 +206,7 @@ func (p *partition) watch(w *wanted, stream *produce.Stream, s *session, noteEve
 			if fault != nil {
 				return fault
 			}
+			s.wrote(end)
 			if !waiting && p.window.enough(end, reserved) {
 				continue
 			}

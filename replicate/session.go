@@ -28,13 +28,15 @@ type session struct {
 	mu     sync.Mutex
 	next   int64            // source offset of the next record
 	epochs []state.EpochRun // source leader epochs of the records before it
-	fault  *produce.Fault
+	// obstacle is what the source has at next that cannot be mirrored; nothing more is fetched.
+	obstacle *produce.Fault
+	fault    *produce.Fault
 }
 
 func (s *session) wants() (offset int64, epoch int32, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.next, lastEpoch(s.epochs), s.fault == nil && s.stream.QueuedBytes() < s.queueBytes
+	return s.next, lastEpoch(s.epochs), s.fault == nil && s.obstacle == nil && s.stream.QueuedBytes() < s.queueBytes
 }
 
 func (s *session) broken(fault *produce.Fault) {
@@ -67,7 +69,29 @@ func (s *session) deliver(answer *kmsg.FetchResponseTopicPartition, held *holdin
 	s.delivery = delivery{session: s, held: held}
 	err := s.translator.translate(answer.RecordBatches, newAborted(answer.AbortedTransactions), s.stream.QueuedBytes() > 0, coder, &s.delivery)
 	if err != nil && !errors.Is(err, errNoRoom) {
-		s.broken(s.faultOf(err))
+		s.stuck(s.faultOf(err))
+	}
+}
+
+// stuck ends the session once what was pushed before the trouble is written.
+func (s *session) stuck(fault *produce.Fault) {
+	s.mu.Lock()
+	s.obstacle = fault
+	s.mu.Unlock()
+	end, _, _, _ := s.stream.Status()
+	s.wrote(end)
+}
+
+// wrote notes where the destination's log ends.
+func (s *session) wrote(end int64) {
+	s.mu.Lock()
+	fault := s.obstacle
+	if end < s.next {
+		fault = nil
+	}
+	s.mu.Unlock()
+	if fault != nil {
+		s.broken(fault)
 	}
 }
 

@@ -36,6 +36,7 @@ type translator struct {
 	target     produce.Target
 	producerID int64
 	filler     *batch.FillerMaker
+	compacted  bool  // the cleaner goes over the topic
 	next       int64 // source offset of the next record
 	// previousMs is a timestamp of the records before next: what hole filler takes, so that ListOffsets by time finds what it
 	// finds on the source. -1 where nothing is known.
@@ -146,7 +147,20 @@ func (t *translator) endRun(coder *batch.Coder, out outlet) error {
 	case t.run.count == 1 && !t.run.rewrite:
 		return t.passThrough(t.run.batches, coder, out)
 	}
-	return t.writeAnew(coder, out)
+	err := t.writeAnew(t.run.batches, t.run.discards, coder, out)
+	if err == nil || errors.Is(err, errNoRoom) || t.run.count == 1 {
+		return err
+	}
+	// One of them cannot be mirrored; those before it can. Nothing of the run was written.
+	discards := t.run.discards
+	_, err = batch.Each(t.run.batches, func(b batch.Batch) error {
+		var discard []bool
+		if b.Magic() < 2 || !b.Control() {
+			discard, discards = discards[:1], discards[1:]
+		}
+		return t.writeAnew(b, discard, coder, out)
+	})
+	return err
 }
 
 // passThrough gives a dense batch the mirror's producer; nothing in it is touched.
@@ -155,7 +169,7 @@ func (t *translator) passThrough(b batch.Batch, coder *batch.Coder, out outlet) 
 		return err
 	}
 	if !batch.OfMirror(b) { // filler of a mirror stays filler
-		if err := coder.CheckNoFillerKey(b); err != nil {
+		if err := coder.CheckNoFillerKey(b, t.compacted); err != nil {
 			return t.explain(err)
 		}
 	}
@@ -172,10 +186,10 @@ func (t *translator) passThrough(b batch.Batch, coder *batch.Coder, out outlet) 
 	return nil
 }
 
-// writeAnew writes the run as new batches, with filler in place of what is no data.
-func (t *translator) writeAnew(coder *batch.Coder, out outlet) error {
-	discards := t.run.discards
-	fresh, err := coder.Reencode(nil, t.run.batches, batch.ReencodeOptions{
+// writeAnew writes batches as new ones, with filler in place of what is no data: discards says which of them, control
+// batches left out. An error that is not errNoRoom means that none was written.
+func (t *translator) writeAnew(batches []byte, discards []bool, coder *batch.Coder, out outlet) error {
+	fresh, err := coder.Reencode(nil, batches, batch.ReencodeOptions{
 		FromOffset: t.next, PreviousTimestampMs: t.previousMs, MaxBatchBytes: reencodedBytes,
 		Discard: func(batch.Batch) bool {
 			discard := discards[0]

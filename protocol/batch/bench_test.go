@@ -60,7 +60,7 @@ func BenchmarkCheckNoFillerKeyGzip(b *testing.B) {
 	b.SetBytes(int64(len(raw)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := c.CheckNoFillerKey(raw); err != nil {
+		if err := c.CheckNoFillerKey(raw, false); err != nil {
 			b.Fatal(err)
 		}
 	}

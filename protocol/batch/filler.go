@@ -144,20 +144,27 @@ func (c *Coder) IsFiller(b Batch) (bool, error) {
 	return f == FillerAll, err
 }
 
-// CheckNoFillerKey checks that a source batch which is to be passed through
-// could not be taken for filler afterwards: ErrFillerKey when it is gzip and a
-// record has the magic key. Batches of other codecs cannot be confused and
-// cost nothing.
-func (c *Coder) CheckNoFillerKey(b Batch) error {
-	if !mayCarryFiller(b) {
-		return nil
-	}
-	records, err := c.records(b, MinLimitBytes)
-	if errors.Is(err, ErrTooLarge) {
-		return nil
-	}
-	if err != nil {
-		return err
+// CheckNoFillerKey checks that no record of a source batch which is to be passed
+// through has the key of filler (ErrFillerKey). Batches of other codecs than gzip
+// cannot be confused with filler afterwards; a compressed one of those is looked
+// into only when compacted says that the cleaner goes over the topic, which would
+// take filler for a newer version of that record.
+func (c *Coder) CheckNoFillerKey(b Batch, compacted bool) error {
+	records := b.payload()
+	if b.Codec() != CodecNone {
+		if !compacted && !mayCarryFiller(b) {
+			return nil
+		}
+		limitBytes := MinLimitBytes
+		if compacted {
+			limitBytes = c.limitBytes
+		}
+		var err error
+		if records, err = c.records(b, limitBytes); errors.Is(err, ErrTooLarge) && !compacted {
+			return nil
+		} else if err != nil {
+			return err
+		}
 	}
 	if !bytes.Contains(records, []byte(FillerKey)) {
 		return nil

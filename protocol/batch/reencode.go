@@ -63,13 +63,13 @@ func (c *Coder) Reencode(out, batches []byte, opts ReencodeOptions) ([]byte, err
 			return c.assembleControl(a, b)
 		}
 		discard := opts.Discard != nil && opts.Discard(b)
-		ofMirror := b.Magic() == 2 && OfMirror(b)
+		filled := mayCarryFiller(b) && OfMirror(b)
 		return c.Records(b, func(r *Record) error {
 			switch {
 			case r.Offset < opts.FromOffset:
 				a.lastTimestamp = r.Timestamp
 				return nil
-			case discard, ofMirror && r.IsFiller():
+			case discard, filled && r.IsFiller():
 				return c.assemble(a, &Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: []byte(FillerKey)})
 			}
 			if err := refuseFillerKey(r); err != nil {
