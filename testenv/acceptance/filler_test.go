@@ -75,7 +75,7 @@ func TestFillerIsInvisible(t *testing.T) {
 		p.WaitNoLag(mirror, log.topic, 1)
 		wantFiller(t, log)
 	}
-	reading.all(t)
+	reading.all(t, readers)
 	p.DropMirror(mirror)
 }
 
@@ -108,8 +108,8 @@ type fillerReading struct {
 	logs  map[string]fillerLog // by name
 }
 
-// all runs every reader on every log.
-func (f *fillerReading) all(t *testing.T) {
+// all runs the readers on every log.
+func (f *fillerReading) all(t *testing.T, readers []reader) {
 	t.Run("readers", func(t *testing.T) { // ends when all have
 		for _, r := range readers {
 			t.Run(r.name, func(t *testing.T) {
