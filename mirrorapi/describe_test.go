@@ -187,3 +187,20 @@ func TestLeadersAreKeptForASecond(t *testing.T) {
 		t.Error("the leader is not the new one after a second")
 	}
 }
+
+// What mirror.gap.policy=skip has let pass stays to be seen while the partition is MIRRORING.
+func TestDescribeTellsWhatWasSkipped(t *testing.T) {
+	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
+	e.mirror("m1")
+	topic := e.mustAdd("m1", "orders")[0]
+	e.move(topic, -1, state.Preparing, state.Mirroring)
+	const note = "orders-0 lacks the source's records at offsets 10 to 49"
+	id := state.PartitionID{Topic: topic.ID}
+	e.do(state.SetProgress{Partition: id, Progress: state.Progress{ReservedBy: 1, Skipped: state.Skipped{From: 10, To: 50, Records: 40, Note: note}}})
+	req := &mirrormsg.DescribeMirrorsRequest{}
+	req.SetExtended(true)
+	row := call[*mirrormsg.DescribeMirrorsResponse](e, bootstrapNode, req).Mirrors[0].Topics[0].Partitions[0]
+	if row.State != "MIRRORING" || row.Ext.LastError != note || row.Ext.ErrorMessage != "" {
+		t.Errorf("%+v %+v", row, row.Ext)
+	}
+}
