@@ -317,8 +317,14 @@ func (p *proxy) WaitNoLag(mirror, topic string, partitions int) {
 // CreateMirror makes a mirror of the shared source.
 func (p *proxy) CreateMirror(mirror string) {
 	p.t.Helper()
+	p.CreateMirrorOf(mirror, source.Kafka(p.t).Bootstrap())
+}
+
+// CreateMirrorOf makes a mirror of any source.
+func (p *proxy) CreateMirrorOf(mirror string, bootstrap []string) {
+	p.t.Helper()
 	file := filepath.Join(p.t.TempDir(), "source.properties")
-	text := "bootstrap.servers=" + strings.Join(source.Kafka(p.t).Bootstrap(), ",") + "\n"
+	text := "bootstrap.servers=" + strings.Join(bootstrap, ",") + "\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
