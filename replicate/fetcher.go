@@ -66,6 +66,9 @@ type fetchPartition struct {
 	key  fetchKey
 	id   [16]byte
 	sink fetchSink
+	// leaderEpoch is of the leader that the session has compared itself with. A broker that is not the leader in this epoch
+	// answers with an error: it would serve a fetch without one as a follower, also after it has cut its log back.
+	leaderEpoch int32
 }
 
 func newFetcher(s *source, cluster *connect.Cluster, client *kgo.Client, key fetcherKey) *fetcher {
@@ -85,7 +88,10 @@ func (f *fetcher) address() (host, port string) {
 
 // add begins to fetch a partition, instead of whoever fetched it before.
 func (f *fetcher) add(topic connect.Topic, partition int32, sink fetchSink) *fetchPartition {
-	p := &fetchPartition{key: fetchKey{topic.Name, partition}, id: topic.ID, sink: sink}
+	p := &fetchPartition{key: fetchKey{topic.Name, partition}, id: topic.ID, sink: sink, leaderEpoch: -1}
+	if leader, err := topic.Leader(partition); err == nil {
+		p.leaderEpoch = leader.Epoch
+	}
 	f.mu.Lock()
 	if f.ended {
 		f.mu.Unlock()
@@ -188,7 +194,7 @@ func (f *fetcher) request() (*kmsg.FetchRequest, []*fetchPartition) {
 			r.Topics = append(r.Topics, t)
 		}
 		fp := kmsg.NewFetchRequestTopicPartition()
-		fp.Partition, fp.CurrentLeaderEpoch, fp.FetchOffset, fp.LastFetchedEpoch = p.key.partition, -1, offset, epoch
+		fp.Partition, fp.CurrentLeaderEpoch, fp.FetchOffset, fp.LastFetchedEpoch = p.key.partition, p.leaderEpoch, offset, epoch
 		fp.PartitionMaxBytes = settings.FetchPartitionBytes
 		r.Topics[at].Partitions = append(r.Topics[at].Partitions, fp)
 		asked = append(asked, p)

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kafka-mirror-proxy/replicate/connect"
 	"kafka-mirror-proxy/replicate/produce"
 	"kafka-mirror-proxy/state"
 )
@@ -85,5 +88,53 @@ func TestSourceTopicDeletedIsTold(t *testing.T) {
 	topic, _ := r.store.View().TopicByID(id)
 	if !strings.Contains(topic.Error, "the source topic deleted was deleted") {
 		t.Errorf("%q", topic.Error)
+	}
+}
+
+// A session fetches from the leader that it has compared itself with, and from no later one: what it is told under another
+// leader epoch ends it, and the source's history is asked for again.
+func TestFetchesAreOfOneLeader(t *testing.T) {
+	r, source, _, id := mirroring(t, "led", 1, 10)
+	leader := func() connect.Leader {
+		t.Helper()
+		topic, err := connect.NewCluster(r.source, time.Now).Topic(context.Background(), "led", time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return topic.Leaders[0]
+	}
+	var fetched, asked sync.Map // leader epochs of fetches, and of questions for the history
+	source.ControlKey(int16(kmsg.Fetch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		source.KeepControl()
+		fetch := request.(*kmsg.FetchRequest)
+		if fetch.MaxWaitMillis > 0 { // not Align's
+			fetched.Store(fetch.Topics[0].Partitions[0].CurrentLeaderEpoch, true)
+		}
+		return nil, nil, false
+	})
+	source.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		source.KeepControl()
+		asked.Store(request.(*kmsg.OffsetForLeaderEpochRequest).Topics[0].Partitions[0].LeaderEpoch, true)
+		return nil, nil, false
+	})
+	before := leader()
+	if err := source.MoveTopicPartition("led", 0, 1-before.ID); err != nil {
+		t.Fatal(err)
+	}
+	after := leader()
+	if after.Epoch == before.Epoch {
+		t.Fatalf("the leader epoch is still %d", after.Epoch)
+	}
+	r.produce("led", 0, 10, 5, nil)
+	r.awaitCaughtUp("led", 1)
+	r.awaitStatus(id, 1, state.Mirroring)
+	if _, ok := fetched.Load(after.Epoch); !ok {
+		t.Errorf("no fetch carried the leader epoch %d", after.Epoch)
+	}
+	if _, ok := fetched.Load(int32(-1)); ok {
+		t.Error("a fetch carried no leader epoch")
+	}
+	if _, ok := asked.Load(before.Epoch); !ok {
+		t.Error("the new leader was not asked for the history")
 	}
 }
