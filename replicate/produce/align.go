@@ -134,6 +134,9 @@ func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, so
 	case last.BaseSequence() != batch.SequenceOf(base):
 		return -1, -1, Faultf(Quarantined, "the batch at offset %d of %s belongs to source offset %d (modulo 2^31): something other than the mirror wrote to the topic. Compare with the source, then recreate the topic or remove it from the mirror",
 			base, target, last.BaseSequence())
+	case last.LogAppendTime(): // the mirror sends none such
+		return -1, -1, Faultf(Quarantined, "%s: the topic has message.timestamp.type=LogAppendTime, so the records at offsets %d to %d have lost the source's timestamps. "+
+			"Recreate the topic with CreateTime to mirror it again", target, base, last.LastOffset())
 	case last.LastOffset() < source.LogStart:
 		return -1, last.MaxTimestamp(), nil // the source has deleted them
 	}
