@@ -85,7 +85,7 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 		start.Gap, start.FillFrom, start.NextOffset = true, p.EndOffset, source.LogStart
 	}
 	if p.EndOffset == p.LogStart { // everything was deleted: nothing left to compare
-		if !p.InSequence() && p.EndOffset != expect.CopiedOffset && p.EndOffset != expect.HandedOverAt {
+		if !p.InSequence() && p.EndOffset > expect.CopiedOffset && p.EndOffset != expect.HandedOverAt {
 			return Start{}, Faultf(Quarantined, "%s holds no records and ends at offset %d, and nothing tells that the mirror wrote up to there (it is known to have written up to %d). "+
 				"Recreate the topic to mirror it again", target, p.EndOffset, max(expect.CopiedOffset, 0))
 		}

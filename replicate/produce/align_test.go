@@ -73,6 +73,7 @@ func TestAlign(t *testing.T) {
 			want: want{verdict: Quarantined, texts: []string{"record at offset 90", "holds 10 records"}}},
 		{name: "all deleted, in sequence", put: deleted, state: inSequence(100), end: 150, expect: none, want: want{next: 100, fillFrom: -1}},
 		{name: "all deleted, forgotten producer, known end", put: deleted, end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: 100}, want: want{next: 100, fillFrom: -1}},
+		{name: "all deleted, and what came behind was lost", put: deleted, end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: 120}, want: want{next: 100, fillFrom: -1}},
 		{name: "all deleted, forgotten producer, unknown end", put: deleted, end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: 60},
 			want: want{verdict: Quarantined, texts: []string{"t-1 holds no records and ends at offset 100", "up to 60"}}},
 		{name: "unfinished filler", put: own, state: inSequence(100), start: 300, end: 900, expect: Expectation{FillToOffset: 300, HandedOverAt: -1}, want: want{next: 300, fillFrom: 100}},
