@@ -50,7 +50,7 @@ func number(t *testing.T, name string, standard uint64) uint64 {
 }
 
 // casesOfCI are run everywhere; make sim runs more of them.
-const casesOfCI = 300
+const casesOfCI = 200
 
 // TestSimulator runs cases with the seeds from KMP_SEED (1) on, KMP_SIM_CASES of them.
 func TestSimulator(t *testing.T) {
