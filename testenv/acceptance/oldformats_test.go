@@ -16,22 +16,34 @@ import (
 	"kafka-mirror-proxy/testenv"
 )
 
-// oldFormats are the message.format.version values of a 2.1.1 broker that stand for one magic byte each. Magic 0 has no
-// timestamps; magic 0 and 1 have no headers, and their compressed batches are messages in a message.
+// oldFormats are values of message.format.version, and the magic byte that each stands for. Magic 0 has no timestamps; magic
+// 0 and 1 have no headers, and their compressed batches are messages in a message.
 var oldFormats = []struct {
 	version string
 	magic   byte
 }{{"0.9.0", 0}, {"0.10.0", 1}, {"2.1", 2}, {"0.10.0", 1}, {"0.9.0", 0}}
 
-// TestOldFormats mirrors a topic that the oldest broker keeps in every message format one after the other, in every codec: the
-// destination knows none but the newest, and gets each record at its offset.
+// TestOldFormats mirrors a topic that an old broker keeps in every message format one after the other, in every codec: the
+// destination knows none but the newest, and gets each record at its offset. Brokers of 3.0 and later write the newest alone.
 func TestOldFormats(t *testing.T) {
-	useSource(t, oldVersion)
+	versions := []string{oldVersion}
+	if long() {
+		versions = append(versions, "2.8.2")
+	}
+	for _, version := range versions {
+		t.Run("from "+version, func(t *testing.T) {
+			useSource(t, version)
+			mirrorOldFormats(t)
+		})
+	}
+}
+
+func mirrorOldFormats(t *testing.T) {
 	topic, mirror := uniqueName("grown-old"), uniqueName("old")
 	createTopic(t, topic, 1)
 	var want []*kgo.Record
 	for _, format := range oldFormats {
-		setFormat(t, topic, format.version, format.magic)
+		setFormat(t, topic, format.version)
 		for _, codec := range []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression()} {
 			want = append(want, writeOld(t, topic, format.magic, codec, int64(len(want)))...)
 		}
@@ -63,9 +75,8 @@ func TestOldFormats(t *testing.T) {
 	p.DropMirror(mirror)
 }
 
-// setFormat sets the message format of the source's topic and waits until the broker writes it: what it is asked to write
-// then has that magic byte. It does not write.
-func setFormat(t *testing.T, topic, version string, magic byte) {
+// setFormat sets the message format of the source's topic and waits until the broker has it.
+func setFormat(t *testing.T, topic, version string) {
 	t.Helper()
 	client := newClient(t, source.Kafka(t).Bootstrap())
 	defer client.Close()

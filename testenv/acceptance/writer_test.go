@@ -36,7 +36,8 @@ func newWriter(t *testing.T, topic string, partitions int) *writer {
 	w := &writer{t: t, topic: topic, partitions: partitions}
 	for _, codec := range []kgo.CompressionCodec{kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(), kgo.NoCompression()} {
 		w.clients = append(w.clients, newClient(t, source.Kafka(t).Bootstrap(), kgo.ProducerBatchCompression(codec),
-			kgo.ProducerLinger(5*time.Millisecond), kgo.UnknownTopicRetries(-1)))
+			kgo.ProducerLinger(5*time.Millisecond), kgo.UnknownTopicRetries(-1),
+			kgo.AlwaysRetryEOF())) // a broker that is stopped just when a client connects
 	}
 	return w
 }
