@@ -23,6 +23,7 @@ const (
 	statusSourceClusterID = "status.source.cluster.id"
 	statusIgnored         = "status.ignored"
 	statusGuard           = "status.guard"
+	statusWarning         = "status.warning"
 
 	statusOK = "ok"
 )
@@ -121,6 +122,14 @@ func (h *Handler) sourceProblem(ctx context.Context, mirror *state.Mirror) strin
 	return problem
 }
 
+// mirrorProblem is what is wrong with a mirror as a whole: with its source, or else what it does without.
+func (h *Handler) mirrorProblem(ctx context.Context, mirror *state.Mirror) string {
+	if problem := h.sourceProblem(ctx, mirror); problem != "" {
+		return problem
+	}
+	return h.live.MirrorWarning(mirror.Name)
+}
+
 // status lists the status entries that have something to say, as name and value.
 func (h *Handler) status(ctx context.Context, view *state.View, mirror *state.Mirror) [][2]string {
 	problem := h.sourceProblem(ctx, mirror)
@@ -135,6 +144,7 @@ func (h *Handler) status(ctx context.Context, view *state.View, mirror *state.Mi
 	entries := [][2]string{{statusState, condition}}
 	for _, entry := range [][2]string{
 		{statusError, problem},
+		{statusWarning, h.live.MirrorWarning(mirror.Name)},
 		{statusSourceClusterID, mirror.SourceClusterID},
 		{statusIgnored, strings.Join(h.ignoredConfigs(mirror.Configs), ",")},
 		{statusGuard, guardStatus(view, mirror.Name)},

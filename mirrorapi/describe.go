@@ -94,7 +94,7 @@ func (d *describer) mirror(ctx context.Context, m *state.Mirror) mirrormsg.Descr
 	if d.extended {
 		row.Ext = &mirrormsg.MirrorExt{
 			SourceBootstrap: m.Configs[configBootstrapServers], SourceClusterID: m.SourceClusterID,
-			Engine: engine, LastError: d.handler.sourceProblem(ctx, m),
+			Engine: engine, LastError: d.handler.mirrorProblem(ctx, m),
 		}
 	}
 	return row
@@ -117,8 +117,9 @@ func (d *describer) partition(topic *state.Topic, id state.PartitionID) mirrorms
 	row := mirrormsg.DescribedPartition{
 		PartitionIndex: id.Partition, SourceOffset: -1, DestinationOffset: -1, Lag: -1, State: p.Status.String(),
 	}
-	lagMs, waitsFor := int64(-1), int64(-1)
+	lagMs, waitsFor, guard := int64(-1), int64(-1), ""
 	if live, ok := d.handler.live.Get(id); ok && p.Status == state.Mirroring {
+		guard = live.Guard(d.nowMs)
 		row.SourceOffset, row.DestinationOffset = live.SourceOffset.Load(), live.DestinationOffset.Load()
 		waitsFor = live.OpenTransactionOffset.Load()
 		if row.SourceOffset >= 0 && row.DestinationOffset >= 0 {
@@ -134,7 +135,7 @@ func (d *describer) partition(topic *state.Topic, id state.PartitionID) mirrorms
 	}
 	row.Ext = &mirrormsg.PartitionExt{
 		Engine: topic.Engine, Owner: d.view.Owner().Address, StateSinceMs: -1, Attempt: p.Attempt,
-		LastError: p.Error, LagMs: lagMs,
+		LastError: p.Error, LagMs: lagMs, OffsetGuard: guard,
 	}
 	if p.Status != state.Unknown {
 		row.Ext.StateSinceMs = p.SinceMs

@@ -106,8 +106,14 @@ func TestDescribeMirrorsFigures(t *testing.T) {
 	e.move(topic, 0, state.Mirroring)
 	check("m1 orders-0 100 90 10 MIRRORING")
 	if ext := e.describeMirrors(bootstrapNode, true).Mirrors[0].Topics[0].Partitions[0].Ext; ext.LagMs != 1500 ||
-		ext.Engine != "produce" || ext.StateSinceMs <= 0 || ext.ErrorMessage != "" {
+		ext.Engine != "produce" || ext.OffsetGuard != "" || ext.StateSinceMs <= 0 || ext.ErrorMessage != "" {
 		t.Errorf("our fields are %+v", ext)
+	}
+	for guard, untilMs := range map[string]int64{"sequence": e.nowMs.Load() + 1, "detection": e.nowMs.Load()} {
+		live.GuardedUntilMs.Store(untilMs)
+		if ext := e.describeMirrors(bootstrapNode, true).Mirrors[0].Topics[0].Partitions[0].Ext; ext.OffsetGuard != guard {
+			t.Errorf("guard %q, want %q", ext.OffsetGuard, guard)
+		}
 	}
 	live.DestinationOffset.Store(105) // read after the source's figure
 	check("m1 orders-0 100 105 0 MIRRORING")
@@ -119,7 +125,7 @@ func TestDescribeMirrorsFigures(t *testing.T) {
 	e.live.SetMirrorError("m1", "connection refused")
 	m := e.describeMirrors(bootstrapNode, true).Mirrors[0]
 	if ext := m.Topics[0].Partitions[0].Ext; ext.ErrorMessage != "the source is gone" || ext.Attempt != 3 ||
-		ext.LastError != "the source is gone" || ext.LagMs != -1 {
+		ext.LastError != "the source is gone" || ext.LagMs != -1 || ext.OffsetGuard != "" {
 		t.Errorf("our fields are %+v", ext)
 	}
 	if m.Ext.LastError != "connection refused" || m.Ext.SourceClusterID != sourceID || m.Ext.Engine != "produce" ||

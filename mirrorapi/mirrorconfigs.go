@@ -1,7 +1,5 @@
 package mirrorapi
 
-import "math"
-
 // kind says what a config's values look like.
 type kind int8
 
@@ -71,7 +69,7 @@ var mirrorConfigs = map[string]configSpec{
 	"mirror.topics.exclude":     {kind: topicPatternList, fallback: "__.*", unused: true},
 	"mirror.quotas.include":     {kind: regexList, unused: true},
 	"mirror.source.cluster.id":  {kind: anyString, unused: true},
-	"mirror.raise-topic-limits": {kind: boolean, fallback: "true", unused: true},
+	"mirror.raise-topic-limits": {kind: boolean, fallback: "true"},
 
 	configEngine: {kind: choice, fallback: engineAuto, stoppedOnly: true,
 		choices: []string{engineAuto, engineProduce, "replica"}, refused: []string{"replica"}},
@@ -82,9 +80,9 @@ var mirrorConfigs = map[string]configSpec{
 	configGuard: {kind: choice, fallback: "none", stoppedOnly: true,
 		choices: []string{"none", guardACL}},
 	"mirror.produce.acks": {kind: choice, fallback: "all",
-		choices: []string{"all", "1"}, refused: []string{"1"}},
-	"mirror.produce.raise-producer-expiration": {kind: boolean, fallback: "false", unused: true},
-	"mirror.produce.ambiguous.wait.ms":         {kind: number, min: 0, max: math.MaxInt64, fallback: "30000", unused: true},
+		choices: []string{"all", "1"}},
+	"mirror.produce.raise-producer-expiration": {kind: boolean, fallback: "false"},
+	"mirror.produce.ambiguous.wait.ms":         {kind: number, min: 0, max: 3_600_000, fallback: "30000"},
 }
 
 // specOf returns what is known of a config key, false for a key that a mirror cannot have.

@@ -59,6 +59,7 @@ func (p *partition) nowMs() int64 { return p.tenure.cfg.Clock().UnixMilli() }
 func (p *partition) writeFiller(w *wanted, target produce.Target, start produce.Start, goal int64, timestampMs func() int64) (done bool, err error) {
 	stream := p.tenure.engine.Open(produce.StreamConfig{
 		Target: target, StartOffset: start.FillFrom, CheckedAt: start.CheckedAt, ReservedOffset: goal, Leader: start.Leader.ID,
+		GuardedUntilMs: start.GuardedUntilMs, DoubtUntil: p.doubt.until,
 	})
 	done, err = p.pushFiller(w, stream, target.ProducerID(), start.FillFrom, goal, timestampMs)
 	end, fault := p.closeStream(stream)

@@ -101,7 +101,7 @@ func newRig(t *testing.T, source, destination []string) *rig {
 	}
 	r.store.generation.Store(1)
 	r.clusters = &rigClusters{source: source, destination: destination, client: client(t, destination), sourceClient: client(t, source), dial: settings.Dial}
-	r.do(state.CreateMirror{Name: "m", Configs: map[string]string{"bootstrap.servers": source[0]}})
+	r.do(state.CreateMirror{Name: "m", Configs: map[string]string{"bootstrap.servers": source[0], "mirror.produce.ambiguous.wait.ms": "20"}})
 	return r
 }
 

@@ -132,6 +132,9 @@ func metric(t *testing.T, c prometheus.Collector, part string) float64 {
 	}
 	for _, family := range families {
 		if strings.Contains(family.GetName(), part) {
+			if counter := family.GetMetric()[0].GetCounter(); counter != nil {
+				return counter.GetValue()
+			}
 			return family.GetMetric()[0].GetGauge().GetValue()
 		}
 	}

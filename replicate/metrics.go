@@ -29,6 +29,9 @@ var (
 	skippedDesc      = prometheus.NewDesc("kafka_mirror_proxy_gap_skipped_records_total", "Offsets of records that the source had deleted before they were copied, filled by mirror.gap.policy=skip.", partitionLabels, nil)
 	bufferedDesc     = prometheus.NewDesc("kafka_mirror_proxy_replication_buffered_bytes", "Bytes fetched, or being fetched, and not yet written.", nil, nil)
 	ownerDesc        = prometheus.NewDesc("kafka_mirror_proxy_owner", "1 while this process owns the mirrors.", nil, nil)
+	guardedDesc      = prometheus.NewDesc("kafka_mirror_proxy_guarded_partitions", "Partitions in MIRRORING at whose log end the destination refuses what the mirror did not mean to append there.", nil, nil)
+	unguardedDesc    = prometheus.NewDesc("kafka_mirror_proxy_unguarded_partitions", "Partitions in MIRRORING where a record at a wrong offset could only be found afterwards.", nil, nil)
+	wrongOffsetsDesc = prometheus.NewDesc("kafka_mirror_proxy_wrong_offsets_total", "Batches that the destination appended at another offset than theirs; their partitions are FAILED.", nil, nil)
 	countedStatuses  = []state.Status{state.Preparing, state.Mirroring, state.Pausing, state.Paused, state.Stopping, state.Stopped, state.Failed}
 	partitionsByName = map[state.Status]*prometheus.Desc{
 		state.Preparing: statusDesc("preparing"), state.Mirroring: statusDesc("mirroring"), state.Pausing: statusDesc("pausing"), state.Paused: statusDesc("paused"),
@@ -42,7 +45,8 @@ func statusDesc(name string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (r *Replicator) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{maxLagDesc, failedCountDesc, deadThreadsDesc, consumerLagDesc, fetchBytesDesc, fetchCountDesc, sourceErrorDesc, gapDesc, skippedDesc, bufferedDesc, ownerDesc} {
+	for _, desc := range []*prometheus.Desc{maxLagDesc, failedCountDesc, deadThreadsDesc, consumerLagDesc, fetchBytesDesc, fetchCountDesc, sourceErrorDesc, gapDesc, skippedDesc, bufferedDesc, ownerDesc,
+		guardedDesc, unguardedDesc, wrongOffsetsDesc} {
 		out <- desc
 	}
 	for _, status := range countedStatuses {
@@ -59,11 +63,14 @@ func (r *Replicator) Collect(out chan<- prometheus.Metric) {
 	gauge(ownerDesc, boolValue(t != nil))
 	gauge(bufferedDesc, float64(r.budget.Used()))
 	gauge(deadThreadsDesc, 0)
+	out <- prometheus.MustNewConstMetric(wrongOffsetsDesc, prometheus.CounterValue, float64(r.wrongOffsets.Load()))
 	if t == nil {
 		return // the owner reports the mirrors
 	}
 	view := r.cfg.Store.View()
 	counts := map[state.Status]int{}
+	guards := map[string]int{}
+	nowMs := r.cfg.Clock().UnixMilli()
 	maxLag := 0.0
 	for _, mirror := range view.Mirrors() {
 		gauge(sourceErrorDesc, boolValue(r.cfg.Live.MirrorError(mirror.Name) != ""), mirror.Name)
@@ -73,6 +80,9 @@ func (r *Replicator) Collect(out chan<- prometheus.Metric) {
 				status := view.Partition(id).Status
 				counts[status]++
 				r.collectGaps(out, view, topic, id)
+				if live, ok := r.cfg.Live.Get(id); ok && status == state.Mirroring {
+					guards[live.Guard(nowMs)]++
+				}
 				if topic.Desired != state.DesiredMirroring {
 					continue
 				}
@@ -87,6 +97,8 @@ func (r *Replicator) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	gauge(maxLagDesc, maxLag)
+	gauge(guardedDesc, float64(guards[state.GuardSequence]))
+	gauge(unguardedDesc, float64(guards[state.GuardDetection]))
 	gauge(failedCountDesc, float64(counts[state.Failed]))
 	for _, status := range countedStatuses {
 		gauge(partitionsByName[status], float64(counts[status]))

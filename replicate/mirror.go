@@ -88,7 +88,11 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 			"Recreate the topic to mirror it again", target, start.EndOffset)
 	}
 	p.tellLostTail(target, start.EndOffset)
-	if start.FillFrom >= 0 && !start.Gap || p.progress.FillToOffset >= 0 {
+	filling := start.FillFrom >= 0 && !start.Gap || p.progress.FillToOffset >= 0
+	if (follow || filling) && p.inDoubt(w, target, &start) {
+		return nil
+	}
+	if filling {
 		return p.fill(w, target, start, log.LogStart)
 	}
 	epochs := resumedEpochs(&p.progress, start.EndOffset, start.LastEpoch)
@@ -159,9 +163,14 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 	live := p.tenure.cfg.Live.Partition(p.id)
 	live.SourceOffset.Store(sourceEnd)
 	live.DestinationOffset.Store(start.EndOffset)
+	live.GuardedUntilMs.Store(start.GuardedUntilMs)
 	stream := p.tenure.engine.Open(produce.StreamConfig{
 		Target: target, StartOffset: start.NextOffset, CheckedAt: start.CheckedAt, ReservedOffset: p.progress.ReservedOffset, Leader: start.Leader.ID,
-		OnAppend: func(end int64) { live.DestinationOffset.Store(end) },
+		OneAck: oneAck(w.mirror), GuardedUntilMs: start.GuardedUntilMs, DoubtUntil: p.doubt.until,
+		OnAppend: func(end, guardedUntilMs int64) {
+			live.DestinationOffset.Store(end)
+			live.GuardedUntilMs.Store(guardedUntilMs)
+		},
 	})
 	stream.OnSpace(fetcher.nudge)
 	s := &session{
@@ -172,10 +181,13 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 		fresh: freshness{copiedAtMs: p.progress.CopiedAtMs},
 	}
 	fetching := fetcher.add(topic, p.id.Partition, s)
-	err = p.watch(w, stream, s, cleaned.noteEvery())
+	err = p.watch(w, stream, s, cleaned.noteEvery(), start.Leader.ID)
 	fetcher.remove(fetching)
 	s.trim.group.Wait()
 	s.broken(produce.Faultf(produce.Stale, "%s: the session is over", target))
+	if err := p.confirm(stream, target, start.Leader.ID); err != nil {
+		p.tenure.log.Debug().Err(err).Msg("at the end of a session")
+	}
 	end, fault := p.closeStream(stream)
 	if end > start.NextOffset {
 		p.attempts = 0
@@ -192,15 +204,24 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 
 // watch waits for the end of a session and extends its reservation meanwhile. Every noteEvery (0: never) it notes that
 // the copy has kept up.
-func (p *partition) watch(w *wanted, stream *produce.Stream, s *session, noteEvery time.Duration) error {
-	var noteDue <-chan time.Time
+func (p *partition) watch(w *wanted, stream *produce.Stream, s *session, noteEvery time.Duration, leader int32) error {
+	var noteDue, confirm <-chan time.Time
 	if noteEvery > 0 {
 		ticker := time.NewTicker(noteEvery)
 		defer ticker.Stop()
 		noteDue = ticker.C
 	}
+	if oneAck(w.mirror) {
+		ticker := time.NewTicker(confirmPause)
+		defer ticker.Stop()
+		confirm = ticker.C
+	}
 	for {
 		select {
+		case <-confirm:
+			if err := p.confirm(stream, s.target, leader); err != nil {
+				return err
+			}
 		case <-stream.Events():
 			end, reserved, waiting, fault := stream.Status()
 			if fault != nil {

@@ -42,6 +42,8 @@ type partition struct {
 	notBefore time.Time          // metadata must be newer: set by each trouble
 	window    reservation        // how far ahead to reserve
 	trimmedAt time.Time          // when records were last deleted behind the copy, or that was tried
+	doubt     doubt              // whether something that was sent may still come
+	tooLarge  *produce.Fault     // of the batch that did not fit in the topic at last, or nil
 	parked    func(*wanted) bool // nil, or: nothing to try until this says so
 }
 
@@ -126,6 +128,7 @@ func (p *partition) begin(mirror string) {
 	p.of = mirror
 	p.progress = p.storedProgress()
 	p.since = p.tenure.cfg.Clock() // of what owners before sent
+	p.tooLarge, p.doubt = nil, doubt{open: p.progress.UncleanOffset >= 0}
 	p.attempts, p.missing, p.window, p.trimmedAt, p.parked = 0, 0, reservation{}, time.Time{}, nil
 }
 
@@ -134,7 +137,7 @@ func (p *partition) take(next step, w *wanted) error {
 	case stepPrepare:
 		return p.move(state.Preparing, -1)
 	case stepMirror:
-		return p.mirror(w, true)
+		return p.copyWithin(w)
 	case stepSettle:
 		return p.mirror(w, false)
 	case stepPause:
@@ -174,7 +177,8 @@ func (p *partition) digest(err error, next step, w *wanted) {
 	if !errors.As(err, &fault) {
 		fault = produce.Because(produce.Retry, err, "mirror %s", w.target(p.id))
 	}
-	if fault.Verdict == produce.Stale || fault.Verdict == produce.LostLease {
+	if fault.Verdict == produce.Stale || fault.Verdict == produce.Unguarded || fault.Verdict == produce.LostLease {
+		p.doubt.unguarded = p.doubt.unguarded || fault.Verdict == produce.Unguarded
 		log.Debug().Err(fault).Msg("align again")
 		if fault.Verdict == produce.LostLease {
 			p.rest(leaseLook)
@@ -188,6 +192,9 @@ func (p *partition) digest(err error, next step, w *wanted) {
 	p.notBefore = p.tenure.cfg.Clock()
 	settings := &p.tenure.cfg.Settings
 	pause := settings.pause(p.attempts, next)
+	if fault.TooLargeBytes > 0 {
+		pause = min(pause, limitPauseMost) // somebody may raise the limit at any moment
+	}
 	event := log.Info()
 	if p.believe(fault.Verdict, next) {
 		event = log.Warn()

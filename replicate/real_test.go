@@ -227,10 +227,12 @@ func TestSourceTopicRecreatedReal(t *testing.T) {
 }
 
 // TestTooLargeReal: one partition's batch is larger than the destination allows. Only that
-// partition is FAILED, with size and offset, and it goes on by itself once the limit is raised.
+// partition is FAILED, with size and offset, and it goes on by itself once the limit is raised by somebody.
 func TestTooLargeReal(t *testing.T) {
 	const topic = "large"
 	r := realRig(t)
+	r.do(state.AlterMirror{Name: "m", Set: map[string]string{"mirror.raise-topic-limits": "false"}})
+	r.settings.BackoffMax = time.Hour // a larger limit is noticed soon nevertheless
 	r.createTopic(topic, 2, nil)
 	limit := func(value string) {
 		if err := alterTopic(context.Background(), r.destination, topic, map[string]*string{"max.message.bytes": &value}); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,6 +23,8 @@ type Replicator struct {
 	cfg    Config
 	budget *Budget
 	filler *batch.FillerMaker
+
+	wrongOffsets atomic.Int64
 
 	left map[state.PartitionID]state.Progress // of Run: what the last tenure left
 
@@ -138,6 +141,7 @@ func (r *Replicator) newTenure(generation int64) (*tenure, error) {
 		Client: r.cfg.Clusters.Destination(), Dial: r.cfg.Clusters.DialDestination, Now: r.cfg.Clock,
 		Lease:                func() bool { return owns(r.cfg.Store, generation) },
 		ConnectionsPerBroker: s.ConnectionsPerBroker, RequestBytes: s.RequestBytes, CheckToSend: s.CheckToSend,
+		WrongOffsets: &r.wrongOffsets,
 	})
 	if err != nil {
 		return nil, err
@@ -150,6 +154,7 @@ func (r *Replicator) newTenure(generation int64) (*tenure, error) {
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.engineCtx, t.cancelEngine = context.WithCancel(context.Background())
 	t.group.Go(func() { t.engine.Run(t.engineCtx) })
+	t.group.Go(func() { t.keepExpiration(t.ctx) })
 	r.mu.Lock()
 	r.tenure = t
 	r.mu.Unlock()

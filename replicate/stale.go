@@ -75,7 +75,7 @@ const cleaningValid = time.Minute
 
 // cleaningEntry lets one runner ask while the topic's others wait for that answer.
 type cleaningEntry struct {
-	turn  chan struct{} // holds a token while nobody asks
+	mu    sync.Mutex
 	asked time.Time
 	found cleaning
 }
@@ -85,17 +85,12 @@ func (s *source) cleaned(ctx context.Context, topic string) (cleaning, error) {
 	s.mu.Lock()
 	entry := s.cleaning[topic]
 	if entry == nil {
-		entry = &cleaningEntry{turn: make(chan struct{}, 1)}
-		entry.turn <- struct{}{}
+		entry = &cleaningEntry{}
 		s.cleaning[topic] = entry // one for each topic that was ever in the mirror, until its configs change
 	}
 	s.mu.Unlock()
-	select {
-	case <-entry.turn:
-	case <-ctx.Done():
-		return cleaning{}, ctx.Err()
-	}
-	defer func() { entry.turn <- struct{}{} }()
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
 	now := s.owner.cfg.Clock()
 	if !entry.asked.IsZero() && now.Sub(entry.asked) < cleaningValid {
 		return entry.found, nil

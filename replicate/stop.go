@@ -150,6 +150,7 @@ func (p *partition) underWayIsOver() bool { return p.tenure.cfg.Clock().Sub(p.si
 func (p *partition) unclean(offset int64) {
 	p.progress.UncleanOffset = max(p.progress.UncleanOffset, offset)
 	p.since = p.tenure.cfg.Clock()
+	p.doubt.begins()
 }
 
 // needsFence says whether something that is still under way could be appended behind the users'
@@ -324,10 +325,15 @@ func (p *partition) alterMirrored(topic *state.Topic) error {
 }
 
 func alterTopic(ctx context.Context, client kmsg.Requestor, topic string, configs map[string]*string) error {
+	return alterConfigs(ctx, client, kmsg.ConfigResourceTypeTopic, topic, configs)
+}
+
+// alterConfigs sets configs of a topic or broker, or deletes them where the value is nil.
+func alterConfigs(ctx context.Context, client kmsg.Requestor, kind kmsg.ConfigResourceType, name string, configs map[string]*string) error {
 	const set, remove = 0, 1
 	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	resource.ResourceType, resource.ResourceName = kind, name
 	for key, value := range configs {
 		config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 		config.Name, config.Value, config.Op = key, value, set

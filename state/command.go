@@ -87,6 +87,16 @@ type SetTopicError struct {
 // ForgetTopic drops everything about a topic: it is gone on the destination.
 type ForgetTopic struct{ ID TopicID }
 
+// KeepBrokerConfig records what a cluster-wide broker config of the destination was before the owner changes it; nil that
+// it was not set.
+type KeepBrokerConfig struct {
+	Name     string
+	Previous *string
+}
+
+// ForgetBrokerConfig records that a cluster-wide broker config is again what it was, or somebody else's business.
+type ForgetBrokerConfig struct{ Name string }
+
 // RememberSourceID records the source topic id that a topic was created with, until the topic is added to a mirror. The
 // zero id forgets it.
 type RememberSourceID struct {

@@ -12,6 +12,7 @@ const (
 	maxMirrors          = 1_000
 	maxTopics           = 100_000
 	maxPendingSourceIDs = 10_000
+	maxBrokerConfigs    = 100
 )
 
 func (c CreateMirror) decide(d *draft, nowMs int64) ([]record, *Error) {
@@ -111,6 +112,24 @@ func (c RememberSourceID) decide(d *draft, _ int64) ([]record, *Error) {
 		return nil, refuse(CodeInvalid, "%d topics created with a source topic id wait to be added to a mirror, which is the limit.", maxPendingSourceIDs)
 	}
 	return []record{sourceIDRecord{c.Name, &c.SourceID}}, nil
+}
+
+func (c KeepBrokerConfig) decide(d *draft, _ int64) ([]record, *Error) {
+	_, known := d.brokerConfigs.m[c.Name]
+	switch {
+	case c.Name == "":
+		return nil, refuse(CodeInvalid, "A broker config needs a name.")
+	case !known && len(d.brokerConfigs.m) >= maxBrokerConfigs:
+		return nil, refuse(CodeInvalid, "%d broker configs are changed already, which is the limit.", maxBrokerConfigs)
+	}
+	return []record{brokerConfigRecord{c.Name, &keptConfig{c.Previous}}}, nil
+}
+
+func (c ForgetBrokerConfig) decide(d *draft, _ int64) ([]record, *Error) {
+	if _, known := d.brokerConfigs.m[c.Name]; !known {
+		return nil, nil
+	}
+	return []record{brokerConfigRecord{name: c.Name}}, nil
 }
 
 func knownMirror(d *draft, name string) (*Mirror, *Error) {

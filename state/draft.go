@@ -20,6 +20,7 @@ type draft struct {
 	parts         cow[partsKey, *parts]
 	sourceIDs     cow[string, TopicID]
 	former        cow[TopicID, string] // names of topics whose mirror was deleted
+	brokerConfigs cow[string, keptConfig]
 	readOnlyNames cow[string, *Topic]
 	readOnlyIDs   cow[TopicID, *Topic]
 
@@ -92,6 +93,7 @@ func (d *draft) view() *View {
 		sourceIDs:     d.sourceIDs.share(),
 		former:        d.former.share(),
 		fillers:       d.fillers,
+		brokerConfigs: d.brokerConfigs.share(),
 		readOnlyNames: d.readOnlyNames.share(),
 		readOnlyIDs:   d.readOnlyIDs.share(),
 		stateTopicID:  d.stateTopicID,

@@ -17,6 +17,7 @@ const (
 	typeSourceID   recordType = 105
 	typeBorn       recordType = 106
 	typeFormer     recordType = 107
+	typeBroker     recordType = 108
 )
 
 // record is one put or tombstone. Applying is an idempotent put by key: any log that holds the last record of each key,
@@ -161,6 +162,34 @@ func (r sourceIDRecord) stored(d *draft) record {
 		return sourceIDRecord{r.name, &id}
 	}
 	return sourceIDRecord{name: r.name}
+}
+
+// brokerConfigRecord is what a cluster-wide broker config of the destination was before the owner changed it.
+type brokerConfigRecord struct {
+	name  string
+	value *keptConfig
+}
+
+type keptConfig struct {
+	previous *string // nil: it was not set
+}
+
+func (r brokerConfigRecord) placement() string { return r.name }
+
+func (r brokerConfigRecord) apply(d *draft) {
+	d.changed = true
+	if r.value == nil {
+		d.brokerConfigs.remove(r.name)
+		return
+	}
+	d.brokerConfigs.set(r.name, *r.value)
+}
+
+func (r brokerConfigRecord) stored(d *draft) record {
+	if kept, ok := d.brokerConfigs.m[r.name]; ok {
+		return brokerConfigRecord{r.name, &kept}
+	}
+	return brokerConfigRecord{name: r.name}
 }
 
 // ownerState is the last word of an owner.

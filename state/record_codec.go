@@ -56,6 +56,10 @@ func (r formerRecord) appendKey(b []byte) []byte {
 	return kbin.AppendUuid(appendType(b, typeFormer), r.id)
 }
 
+func (r brokerConfigRecord) appendKey(b []byte) []byte {
+	return kbin.AppendString(appendType(b, typeBroker), r.name)
+}
+
 func (r ownerRecord) appendKey(b []byte) []byte { return appendType(b, typeOwner) }
 func (r bornRecord) appendKey(b []byte) []byte  { return appendType(b, typeBorn) }
 
@@ -215,6 +219,13 @@ func (r formerRecord) appendValue(b []byte) []byte {
 	return appendNoTags(kbin.AppendCompactString(appendVersion(b), r.name))
 }
 
+func (r brokerConfigRecord) appendValue(b []byte) []byte {
+	if r.value == nil {
+		return nil
+	}
+	return appendNoTags(kbin.AppendCompactNullableString(appendVersion(b), r.value.previous))
+}
+
 func (r ownerRecord) appendValue(b []byte) []byte {
 	b = appendVersion(b)
 	b = kbin.AppendCompactString(b, r.value.InstanceID)
@@ -304,6 +315,8 @@ func decodeKey(t recordType, k *kbin.Reader) (record, error) {
 		return bornRecord{}, nil
 	case typeFormer:
 		return formerRecord{id: k.Uuid()}, nil
+	case typeBroker:
+		return brokerConfigRecord{name: k.String()}, nil
 	}
 	return nil, errNewerRecord
 }
@@ -349,6 +362,9 @@ func decodeValue(r record, v *kbin.Reader) record {
 		return r
 	case formerRecord:
 		r.name = v.CompactString()
+		return r
+	case brokerConfigRecord:
+		r.value = &keptConfig{v.CompactNullableString()}
 		return r
 	case ownerRecord:
 		r.value = ownerState{

@@ -46,12 +46,14 @@ var golden = []struct {
 		"0067", "0000" + "0269" + "04613a31" + "0000000000000002" + "0000000000000003" + "01" + "00", 15},
 	{"sync", syncRecord{"i"}, "0068" + "000169", "", -1},
 	{"source id", sourceIDRecord{"t", ptr(TopicID{9})}, "0069" + "000174", "0000" + "09000000000000000000000000000000" + "00", 16},
+	{"broker config", brokerConfigRecord{"c", &keptConfig{ptr("v")}}, "006c" + "000163", "0000" + "0276" + "00", 49},
+	{"broker config that was not set", brokerConfigRecord{"c", &keptConfig{}}, "006c" + "000163", "0000" + "00" + "00", 49},
 	{"born", bornRecord{}, "006a", "0000" + "00", 15},
 	{"former", formerRecord{goldenKey.topic, "t"}, "006b" + "0102030405060708090a0b0c0d0e0f10", "0000" + "0274" + "00", 19},
 }
 
 var compareRecords = cmp.AllowUnexported(lastOffsetRecord{}, statusRecord{}, mirrorRecord{}, topicRecord{}, progressRecord{},
-	ownerRecord{}, syncRecord{}, sourceIDRecord{}, bornRecord{}, formerRecord{}, partitionKey{}, Topic{})
+	ownerRecord{}, syncRecord{}, sourceIDRecord{}, bornRecord{}, formerRecord{}, brokerConfigRecord{}, keptConfig{}, partitionKey{}, Topic{})
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
@@ -128,7 +130,7 @@ func TestRecordDamaged(t *testing.T) {
 			t.Errorf("%s: 2^32-1 tagged fields were accepted", g.name)
 		}
 	}
-	if _, err := decodeRecord([]byte{0, 108}, nil); !errors.Is(err, errNewerRecord) {
+	if _, err := decodeRecord([]byte{0, 109}, nil); !errors.Is(err, errNewerRecord) {
 		t.Errorf("an unknown type: %v", err)
 	}
 	for _, key := range []string{"0067", "006a"} {
@@ -296,7 +298,7 @@ func randomCommand(t *rapid.T) Command {
 		MovePartition{Partition: p, To: Stopped, LastMirroredOffset: n},
 		MovePartition{Partition: p, To: Failed, LastMirroredOffset: -1, Error: "e", Retriable: true, Attempt: 1},
 		SetProgress{p, Progress{n, n, n, n, n, []EpochRun{{1, n}}, n, Skipped{n, n, n, "n"}}},
-		GrowTopic{id, 3}, SetTopicError{id, "bad"}, ForgetTopic{id}, RememberSourceID{name, TopicID{byte(n + 1)}},
+		GrowTopic{id, 3}, SetTopicError{id, "bad"}, ForgetTopic{id}, KeepBrokerConfig{name, &name}, ForgetBrokerConfig{name}, RememberSourceID{name, TopicID{byte(n + 1)}},
 	}).Draw(t, "command")
 }
 

@@ -487,6 +487,7 @@ func fill(t *testing.T, s Store) {
 		CreateMirror{Name: "empty"},
 		SetSourceCluster{"m", "cluster"},
 		RememberSourceID{"later", TopicID{8}},
+		KeepBrokerConfig{"unset", nil}, KeepBrokerConfig{"set", &value},
 		AddTopic{Mirror: "m", Name: "t1", ID: TopicID{1}, SourceID: TopicID{2}, Partitions: 3, Engine: "produce", HandBack: map[string]*string{"a": nil, "b": &value}},
 		ConfirmTopic{TopicID{1}},
 		MovePartition{Partition: PartitionID{TopicID{1}, 2}, To: Failed, LastMirroredOffset: 7, Error: "why", Retriable: true, Attempt: 3},
@@ -505,11 +506,12 @@ type content struct {
 	SourceIDs  map[string]TopicID
 	Former     map[TopicID]string
 	Fillers    uint64
+	Configs    map[string]*string
 }
 
 func contents(v *View) content {
 	c := content{Mirrors: v.Mirrors(), Partitions: map[string]Partition{}, Progress: map[string]Progress{}, SourceIDs: map[string]TopicID{},
-		Former: map[TopicID]string{}, Fillers: v.Fillers()}
+		Former: map[TopicID]string{}, Fillers: v.Fillers(), Configs: map[string]*string{}}
 	maps.Copy(c.Former, v.former)
 	c.Topics = v.sortedTopics(func(*Topic) bool { return true })
 	for _, t := range c.Topics {
@@ -527,6 +529,9 @@ func contents(v *View) content {
 	}
 	for name, id := range v.sourceIDs {
 		c.SourceIDs[name] = id
+	}
+	for name := range v.brokerConfigs {
+		c.Configs[name], _ = v.KeptBrokerConfig(name)
 	}
 	return c
 }

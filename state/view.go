@@ -22,6 +22,8 @@ type View struct {
 	former    map[TopicID]string
 	fillers   *fillers
 
+	brokerConfigs map[string]keptConfig
+
 	// The verdict of the produce path, computed once a change.
 	readOnlyNames map[string]*Topic
 	readOnlyIDs   map[TopicID]*Topic
@@ -166,6 +168,13 @@ func (v *View) HasReadOnly() bool { return len(v.readOnlyIDs) > 0 }
 func (v *View) SourceIDOf(name string) (TopicID, bool) {
 	id, ok := v.sourceIDs[name]
 	return id, ok
+}
+
+// KeptBrokerConfig is what a cluster-wide broker config of the destination was before the owner changed it, nil for not
+// set; kept is false for one that is as it was.
+func (v *View) KeptBrokerConfig(name string) (previous *string, kept bool) {
+	config, kept := v.brokerConfigs[name]
+	return config.previous, kept
 }
 
 // CreatedFrom is the name of the topic that was created with a source topic id and waits to be added.

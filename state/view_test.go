@@ -15,7 +15,7 @@ func TestViewIsImmutable(t *testing.T) {
 	p := PartitionID{TopicID{1}, 0}
 	do(t, s, AlterMirror{Name: "m", Set: map[string]string{"k": "other"}}, DeleteMirror{"empty"},
 		MovePartition{Partition: p, To: Preparing, LastMirroredOffset: 1}, SetProgress{p, Progress{ReservedBy: 9}},
-		RollbackTopic{TopicID{3}}, RememberSourceID{"later", TopicID{}}, ForgetTopic{TopicID{1}})
+		RollbackTopic{TopicID{3}}, RememberSourceID{"later", TopicID{}}, ForgetBrokerConfig{"unset"}, ForgetTopic{TopicID{1}})
 	if diff := diffContents(before, contents(view)); diff != "" {
 		t.Error(diff)
 	}

@@ -64,6 +64,7 @@ type partitionRow struct {
 	Attempt           int32  `json:"retryAttempt,omitempty"`
 	LastError         string `json:"lastError,omitempty"`
 	LagMs             int64  `json:"lagMs,omitempty"`
+	OffsetGuard       string `json:"offsetGuard,omitempty"`
 }
 
 // describe asks every broker, as the reference's tool does, since each answers for the partitions that it leads.
@@ -156,7 +157,7 @@ func row(mirror, topic string, p mirrormsg.DescribedPartition) partitionRow {
 	}
 	if e := p.Ext; e != nil {
 		r.ErrorMessage, r.Engine, r.Owner, r.StateSinceMs = e.ErrorMessage, e.Engine, e.Owner, e.StateSinceMs
-		r.Attempt, r.LastError, r.LagMs = e.Attempt, e.LastError, e.LagMs
+		r.Attempt, r.LastError, r.LagMs, r.OffsetGuard = e.Attempt, e.LastError, e.LagMs, e.OffsetGuard
 	}
 	return r
 }

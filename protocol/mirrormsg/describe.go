@@ -60,6 +60,9 @@ type PartitionExt struct {
 	Attempt      int32  // tries made to leave the state, 0 for none
 	LastError    string // the most recent trouble, also one that is over
 	LagMs        int64  // age of the oldest record not yet mirrored, -1 unknown
+	// OffsetGuard says what keeps records from standing at wrong offsets: "sequence", the broker refuses them at this moment, or
+	// "detection", they are found afterwards; "" unknown.
+	OffsetGuard string
 }
 
 func (*DescribeMirrorsRequest) API() API  { return DescribeMirrors }
@@ -120,14 +123,15 @@ func (e *PartitionExt) appendTags(b []byte) []byte {
 	if e == nil {
 		return appendNoTags(b)
 	}
-	b = append(b, 7)
+	b = append(b, 8)
 	b = appendTag(b, tagPartitionErrorMessage, appendText(nil, e.ErrorMessage))
 	b = appendTag(b, tagPartitionEngine, appendText(nil, e.Engine))
 	b = appendTag(b, tagPartitionOwner, appendText(nil, e.Owner))
 	b = appendTag(b, tagPartitionStateSinceMs, kbin.AppendInt64(nil, e.StateSinceMs))
 	b = appendTag(b, tagPartitionAttempt, kbin.AppendInt32(nil, e.Attempt))
 	b = appendTag(b, tagPartitionLastError, appendText(nil, e.LastError))
-	return appendTag(b, tagPartitionLagMs, kbin.AppendInt64(nil, e.LagMs))
+	b = appendTag(b, tagPartitionLagMs, kbin.AppendInt64(nil, e.LagMs))
+	return appendTag(b, tagPartitionGuard, appendText(nil, e.OffsetGuard))
 }
 
 func (m *DescribeMirrorsResponse) ReadFrom(b []byte) error {
@@ -200,6 +204,8 @@ func readPartitionExt(r *reader) (ext *PartitionExt) {
 			e.LastError = value.str("LastError")
 		case tagPartitionLagMs:
 			e.LagMs = value.Int64()
+		case tagPartitionGuard:
+			e.OffsetGuard = value.str("Guard")
 		default:
 			return false
 		}

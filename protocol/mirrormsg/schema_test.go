@@ -208,15 +208,15 @@ func TestExtensionBytes(t *testing.T) {
 				Topics: []mirrormsg.DescribedTopic{{TopicName: "t", Partitions: []mirrormsg.DescribedPartition{{
 					State: "FAILED",
 					Ext: &mirrormsg.PartitionExt{
-						ErrorMessage: "e", Engine: "g", Owner: "o", StateSinceMs: 258, Attempt: 3, LastError: "l", LagMs: -1,
+						ErrorMessage: "e", Engine: "g", Owner: "o", StateSinceMs: 258, Attempt: 3, LastError: "l", LagMs: -1, OffsetGuard: "d",
 					},
 				}}}},
 				Ext: &mirrormsg.MirrorExt{SourceBootstrap: "b", SourceClusterID: "c", Engine: "g", LastError: "l"},
 			}}},
 			"\x00\x00\x00\x00\x00\x00\x00" + "\x02" + "\x00\x00\x02m" + "\x02\x02t" + "\x02" + strings.Repeat("\x00", 28) +
-				"\x07FAILED\x07" + tag(10001, "\x02e") + tag(10002, "\x02g") + tag(10003, "\x02o") +
+				"\x07FAILED\x08" + tag(10001, "\x02e") + tag(10002, "\x02g") + tag(10003, "\x02o") +
 				tag(10004, "\x00\x00\x00\x00\x00\x00\x01\x02") + tag(10005, "\x00\x00\x00\x03") + tag(10006, "\x02l") +
-				tag(10007, "\xff\xff\xff\xff\xff\xff\xff\xff") + "\x00" +
+				tag(10007, "\xff\xff\xff\xff\xff\xff\xff\xff") + tag(10008, "\x02d") + "\x00" +
 				"\x04" + tag(10001, "\x02b") + tag(10002, "\x02c") + tag(10003, "\x02g") + tag(10004, "\x02l") + "\x00",
 		},
 	}

@@ -27,6 +27,7 @@ const (
 	tagPartitionAttempt      = 10005 // int32
 	tagPartitionLastError    = 10006 // compact string
 	tagPartitionLagMs        = 10007 // int64
+	tagPartitionGuard        = 10008
 )
 
 // Marker is embedded in every request. When Extended is set, the request carries the marker tag and the answer may carry our

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -17,6 +18,8 @@ const (
 	maxPicks = 512
 	// answerSlack is how much longer an answer may take than the broker itself may wait.
 	answerSlack = 5 * time.Second
+	// sendBytesPerSecond is how slow the way to a broker may be: a large request gets more time.
+	sendBytesPerSecond = 1 << 20
 )
 
 // Config sets up an Engine. The zero value of a number or duration stands for the default.
@@ -35,6 +38,8 @@ type Config struct {
 	// CheckToSend is the most time between reading where a log ends, or the last append, and
 	// sending the next batch; 30 s.
 	CheckToSend time.Duration
+	// WrongOffsets counts the batches that a broker has appended at another offset than theirs; may be nil.
+	WrongOffsets *atomic.Int64
 	// SettleTimeout is how long Align waits for followers to catch up with the leader; 15 s.
 	SettleTimeout time.Duration
 }
@@ -46,6 +51,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	lanes   map[laneKey]*lane
+	brokers map[int32]*brokerFacts
 	running context.Context // of Run; nil when it does not run
 	group   sync.WaitGroup
 }
@@ -65,7 +71,10 @@ func New(cfg Config) (*Engine, error) {
 	setDefault(&cfg.RequestTimeout, 15*time.Second)
 	setDefault(&cfg.CheckToSend, 30*time.Second)
 	setDefault(&cfg.SettleTimeout, 15*time.Second)
-	return &Engine{cfg: cfg, cluster: connect.NewCluster(cfg.Client, cfg.Now), lanes: map[laneKey]*lane{}}, nil
+	if cfg.WrongOffsets == nil {
+		cfg.WrongOffsets = new(atomic.Int64)
+	}
+	return &Engine{cfg: cfg, cluster: connect.NewCluster(cfg.Client, cfg.Now), lanes: map[laneKey]*lane{}, brokers: map[int32]*brokerFacts{}}, nil
 }
 
 func setDefault[T int | time.Duration](value *T, standard T) {
@@ -81,6 +90,7 @@ func (e *Engine) Run(ctx context.Context) {
 	for _, l := range e.lanes {
 		e.start(l)
 	}
+	e.group.Go(func() { e.keepFacts(ctx) })
 	e.mu.Unlock()
 	<-ctx.Done()
 	e.mu.Lock()
@@ -97,6 +107,7 @@ func (e *Engine) start(l *lane) {
 
 // Open begins a stream; see StreamConfig for what must have happened before.
 func (e *Engine) Open(cfg StreamConfig) *Stream {
+	facts := e.facts(cfg.Leader)
 	// A partition's place is fixed by its id, and the partitions of a topic spread evenly.
 	index := (uint64(binary.BigEndian.Uint32(cfg.Target.TopicID[:4])) + uint64(cfg.Target.Partition)) % uint64(e.cfg.ConnectionsPerBroker)
 	key := laneKey{broker: cfg.Leader, index: int(index)}
@@ -110,5 +121,5 @@ func (e *Engine) Open(cfg StreamConfig) *Stream {
 			e.start(l)
 		}
 	}
-	return newStream(cfg, l)
+	return newStream(cfg, l, facts)
 }

@@ -20,6 +20,9 @@ const (
 	Quarantined
 	// Stale: what Align found is too old to act on. Align and go on at once.
 	Stale
+	// Unguarded: the next batch would let the broker forget the producer while something that was sent before may still
+	// be under way. Wait for that, align and go on.
+	Unguarded
 	// Missing: what is needed is not there, which is believed after a few looks only.
 	Missing
 	// LostLease: this process does not own the mirrors any more.
@@ -27,7 +30,7 @@ const (
 )
 
 func (v Verdict) String() string {
-	return [...]string{"retry", "ambiguous", "refused", "quarantined", "stale", "missing", "lost lease"}[v]
+	return [...]string{"retry", "ambiguous", "refused", "quarantined", "stale", "unguarded", "missing", "lost lease"}[v]
 }
 
 // Fault ends work on a partition. Text is a sentence for the operator that names what is needed
@@ -38,6 +41,8 @@ type Fault struct {
 	Err     error // may be nil
 	// BeginOffset is, with Ambiguous, where the batch of unknown fate begins.
 	BeginOffset int64
+	// TooLargeBytes is the size of a batch that is larger than the topic's max.message.bytes; 0 with any other trouble.
+	TooLargeBytes int
 }
 
 func (f *Fault) Error() string {

@@ -36,7 +36,7 @@ type framePartition struct {
 }
 
 // layOut builds the request.
-func (f *frame) layOut(version int16, correlationID int32, clientID string, timeout time.Duration, topics []frameTopic) {
+func (f *frame) layOut(version int16, correlationID int32, clientID string, acks int16, timeout time.Duration, topics []frameTopic) {
 	flexible := version >= 9
 	out := append(f.scratch[:0], 0, 0, 0, 0) // the size
 	f.cuts = f.cuts[:0]
@@ -49,7 +49,7 @@ func (f *frame) layOut(version int16, correlationID int32, clientID string, time
 	} else {
 		out = kbin.AppendInt16(out, -1)
 	}
-	out = kbin.AppendInt16(out, -1) // acks: all
+	out = kbin.AppendInt16(out, acks)
 	out = kbin.AppendInt32(out, int32(timeout.Milliseconds()))
 	out = appendCount(out, len(topics), flexible)
 	size := 0

@@ -40,7 +40,7 @@ func TestFrameEqualsKmsg(t *testing.T) {
 			topics = append(topics, own)
 			want := kmsg.NewRequestFormatter(kmsg.FormatterClientID("client")).AppendRequest(nil, request, 77)
 			var got writeRecorder
-			f.layOut(version, 77, "client", 15*time.Second, topics) // again with the same memory
+			f.layOut(version, 77, "client", request.Acks, 15*time.Second, topics) // again with the same memory
 			if err := f.writeTo(&got); err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestFrameAllocatesNothing(t *testing.T) {
 		topics[0].partitions[i] = framePartition{int32(i), make([]byte, 1000)}
 	}
 	var f frame
-	if n := testing.AllocsPerRun(100, func() { f.layOut(13, 1, "client", time.Second, topics) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { f.layOut(13, 1, "client", -1, time.Second, topics) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

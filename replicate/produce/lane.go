@@ -3,6 +3,7 @@ package produce
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -23,8 +24,14 @@ type lane struct {
 	// Of run.
 	wire   *wire
 	picks  []pick
+	acks   int16        // of the picks
 	topics []frameTopic // the picks by topic
 }
+
+const (
+	acksAll int16 = -1
+	acksOne int16 = 1
+)
 
 // pick is a batch in the request at hand.
 type pick struct {
@@ -68,31 +75,46 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// pickBatches takes the head batch of each stream in line, as many as go in one request. What
-// does not fit stays in line.
+// pickBatches takes the head batch of each stream in line, as many as go in one request: RequestBytes at most, or one
+// batch that is larger. What does not fit stays in line.
 func (l *lane) pickBatches() bool {
-	l.picks = l.picks[:0]
+	l.picks, l.acks = l.picks[:0], acksOne
 	size, now := 0, l.engine.cfg.Now()
-	for size < l.engine.cfg.RequestBytes && len(l.picks) < maxPicks {
-		s := l.nextInLine()
+	for len(l.picks) < maxPicks {
+		most := l.engine.cfg.RequestBytes - size
+		if len(l.picks) == 0 {
+			most = math.MaxInt
+		}
+		s := l.nextInLine(most)
 		if s == nil {
 			break
 		}
-		if b, ok := s.take(now, l.engine.cfg.CheckToSend); ok {
+		if b, oneAck, ok := s.take(now, l.engine.cfg.CheckToSend); ok {
 			l.picks = append(l.picks, pick{stream: s, batch: b})
 			size += len(b.Bytes)
+			if !oneAck {
+				l.acks = acksAll
+			}
 		}
 	}
 	return len(l.picks) > 0
 }
 
-func (l *lane) nextInLine() *Stream {
+// nextInLine takes the first stream out of the line, unless its next batch has more than so many bytes. Only run takes
+// streams out.
+func (l *lane) nextInLine(mostBytes int) *Stream {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if len(l.ready) == 0 {
+		l.mu.Unlock()
 		return nil
 	}
 	s := l.ready[0]
+	l.mu.Unlock()
+	if s.headBytes() > mostBytes { // not with mu held: a stream that lines up holds its own lock
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.ready[0] = nil
 	if l.ready = l.ready[1:]; len(l.ready) == 0 {
 		l.ready = nil
@@ -102,7 +124,11 @@ func (l *lane) nextInLine() *Stream {
 
 // exchange sends the picked batches and waits for what became of them.
 func (l *lane) exchange(ctx context.Context) {
-	deadline := l.engine.cfg.Now().Add(l.engine.cfg.RequestTimeout + answerSlack)
+	size := 0
+	for i := range l.picks {
+		size += len(l.picks[i].batch.Bytes)
+	}
+	deadline := l.engine.cfg.Now().Add(l.engine.cfg.RequestTimeout + answerSlack + time.Duration(size/sendBytesPerSecond)*time.Second)
 	if err := l.connect(ctx, deadline); err != nil {
 		l.untakeAll(Because(Retry, err, "produce to broker %d", l.broker))
 		return
@@ -114,7 +140,7 @@ func (l *lane) exchange(ctx context.Context) {
 		l.untakeAll(Faultf(LostLease, "this process does not own the mirrors any more"))
 		return
 	}
-	begun, err := l.wire.sendProduce(l.topics, l.engine.cfg.RequestTimeout, deadline)
+	begun, err := l.wire.sendProduce(l.topics, l.acks, l.engine.cfg.RequestTimeout, deadline)
 	l.forgetBatches()
 	answer := kmsg.NewPtrProduceResponse()
 	answer.Version = l.wire.produceVersion
@@ -122,7 +148,8 @@ func (l *lane) exchange(ctx context.Context) {
 		err = l.wire.receive(answer)
 	}
 	if err != nil {
-		l.disconnect()
+		l.wire.abort()
+		l.wire = nil
 		if !begun {
 			l.untakeAll(Because(Retry, err, "produce to broker %d", l.broker))
 			return
@@ -216,6 +243,9 @@ func (l *lane) settle(answer *kmsg.ProduceResponse) {
 				continue // nothing that was asked
 			}
 			p.done = true
+			if a := &t.Partitions[pi]; a.ErrorCode == 0 && a.BaseOffset != p.batch.BaseOffset {
+				l.engine.cfg.WrongOffsets.Add(1)
+			}
 			if fault := verdict(p.stream.cfg.Target, p.batch, &t.Partitions[pi]); fault != nil {
 				p.stream.failed(fault)
 			} else {

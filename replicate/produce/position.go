@@ -143,6 +143,11 @@ func (e *Engine) readPosition(ctx context.Context, target Target, leader connect
 	return p, logEnd, nil
 }
 
+// HighWatermark is the end of what the followers of a partition have, as its leader knows it.
+func (e *Engine) HighWatermark(ctx context.Context, target Target, leader int32) (int64, error) {
+	return e.cluster.ListOffset(ctx, leader, target.Topic, target.Partition, connect.LatestOffset)
+}
+
 func (e *Engine) producerState(ctx context.Context, target Target, leader int32) (*ProducerState, error) {
 	request := kmsg.NewPtrDescribeProducersRequest()
 	t := kmsg.NewDescribeProducersRequestTopic()

@@ -108,13 +108,17 @@ func (r *rig) control() {
 
 // dense is a batch of n records, of a producer, as it stands in a log.
 func dense(producerID int64, epoch int16, base int64, sequence int32, n int32, value string) []byte {
+	return denseAt(1000, producerID, epoch, base, sequence, n, value)
+}
+
+func denseAt(timestampMs, producerID int64, epoch int16, base int64, sequence int32, n int32, value string) []byte {
 	var records []byte
 	for i := range n {
 		record := kmsg.Record{OffsetDelta: i, Value: fmt.Appendf(nil, "%s-%d", value, base+int64(i))}
 		record.Length = int32(len(record.AppendTo(nil)) - 1)
 		records = record.AppendTo(records)
 	}
-	b := kmsg.RecordBatch{FirstOffset: base, PartitionLeaderEpoch: -1, Magic: 2, LastOffsetDelta: n - 1, FirstTimestamp: 1000, MaxTimestamp: 1000,
+	b := kmsg.RecordBatch{FirstOffset: base, PartitionLeaderEpoch: -1, Magic: 2, LastOffsetDelta: n - 1, FirstTimestamp: timestampMs, MaxTimestamp: timestampMs,
 		ProducerID: producerID, ProducerEpoch: epoch, FirstSequence: sequence, NumRecords: n, Records: records}
 	b.Length = int32(len(b.AppendTo(nil)) - 12)
 	raw := b.AppendTo(nil)

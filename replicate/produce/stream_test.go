@@ -75,14 +75,15 @@ func TestStreamEndsWithWhatTheBrokerAnswers(t *testing.T) {
 		text    string
 	}{
 		{"base offset mismatch", answerWith(0, 3), Quarantined, "source offsets 0 to 4 was appended at offset 3"},
-		{"log append time, or the filler of another owner", appendedAt(5000), Retry, "t-1: the batch of offsets 0 to 4 stands there with other timestamps"},
+		{"log append time", appendedAt(5000), Quarantined, "t-1: the topic has message.timestamp.type=LogAppendTime, so the records at offsets 0 to 4"},
 		{"out of sequence", answerWith(kerr.OutOfOrderSequenceNumber.Code, -1), Retry, "not in sequence"},
 		{"old epoch", answerWith(kerr.InvalidProducerEpoch.Code, -1), Retry, "not in sequence"},
 		{"leader moved", answerWith(kerr.NotLeaderForPartition.Code, -1), Retry, "t-1"},
 		{"unknown topic id", answerWith(kerr.UnknownTopicID.Code, -1), Retry, "t-1"},
 		{"not enough replicas after append", answerWith(kerr.NotEnoughReplicasAfterAppend.Code, 0), Retry, "t-1"},
 		{"timed out", answerWith(kerr.RequestTimedOut.Code, 0), Retry, "t-1"},
-		{"too large", answerWith(kerr.MessageTooLarge.Code, -1), Refused, "at offset 0 has "},
+		{"too large", answerWith(kerr.MessageTooLarge.Code, -1), Refused, "more than the topic's max.message.bytes"},
+		{"larger than a segment", answerWith(kerr.RecordListTooLarge.Code, -1), Refused, "more than the topic's segment.bytes"},
 		{"forbidden", answerWith(kerr.TopicAuthorizationFailed.Code, -1), Refused, "TOPIC_AUTHORIZATION_FAILED"},
 		{"invalid record", answerWith(kerr.InvalidRecord.Code, -1), Refused, "offsets 0 to 4"},
 		{"left out", func(r *kmsg.ProduceRequest) *kmsg.ProduceResponse { return r.ResponseKind().(*kmsg.ProduceResponse) }, Ambiguous, "offset 0"},

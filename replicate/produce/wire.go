@@ -79,10 +79,10 @@ func (w *wire) send(request kmsg.Request, deadline time.Time) error {
 	return err
 }
 
-// sendProduce writes batches. begun says that bytes may have reached the broker.
-func (w *wire) sendProduce(topics []frameTopic, timeout time.Duration, deadline time.Time) (begun bool, err error) {
+// sendProduce writes batches; acks is -1 for all. begun says that bytes may have reached the broker.
+func (w *wire) sendProduce(topics []frameTopic, acks int16, timeout time.Duration, deadline time.Time) (begun bool, err error) {
 	w.correlationID++
-	w.frame.layOut(w.produceVersion, w.correlationID, clientID, timeout, topics)
+	w.frame.layOut(w.produceVersion, w.correlationID, clientID, acks, timeout, topics)
 	if err := w.conn.SetDeadline(deadline); err != nil {
 		return false, err
 	}
@@ -137,3 +137,17 @@ func skipTags(body []byte) ([]byte, error) {
 }
 
 func (w *wire) close() { w.conn.Close() }
+
+// abort closes the connection and takes back what has not left this host: the kernel would go on sending it for minutes
+// where a broker does not acknowledge it.
+func (w *wire) abort() {
+	conn := w.conn
+	if over, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
+		conn = over.NetConn()
+	}
+	if tcp, ok := conn.(interface{ SetLinger(seconds int) error }); ok {
+		_ = tcp.SetLinger(0) // fails only where it is closed already
+		conn.Close()
+	}
+	w.conn.Close()
+}
