@@ -3,12 +3,13 @@
 GO ?= go
 LINT_VERSION := v2.15.0
 SEED ?= 1
+CASES ?= 5000
 
 # Said first and last, since go test does not show why a test was skipped.
 NO_KAFKA := for tool in java mvn; do command -v $$tool >/dev/null || \
 	echo "*** $$tool IS MISSING: THE TESTS ON REAL KAFKA ARE SKIPPED ***"; done
 
-.PHONY: build demo test test-race lint bench bench-go acceptance matrix clients fuzz fmt
+.PHONY: build demo test test-race lint bench bench-go acceptance matrix clients sim fuzz fmt
 
 build: ## the two programs, into bin/
 	$(GO) build -o bin/ ./cmd/kafka-mirror-proxy ./cmd/kafka-mirrors
@@ -44,6 +45,9 @@ matrix: ## mirroring between all versions of Kafka that are supported (tens of m
 
 clients: ## every client library reads mirrors full of filler by way of the proxy (minutes)
 	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 $(GO) test -count=1 -v -timeout 40m -run 'FillerIsInvisible$$' ./testenv/acceptance
+
+sim: ## the replicator in virtual time against simulated clusters: thousands of cases with seeded faults (seconds to minutes)
+	KMP_SEED=$(SEED) KMP_SIM_CASES=$(CASES) $(GO) test -count=1 -v -timeout 60m -run '^TestSimulator$$' ./testenv/sim
 
 fuzz: ## each fuzz target for a while
 	@for p in $$($(GO) list ./protocol/... ./proxy/...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \

@@ -398,6 +398,31 @@ func TestAddRefusesWritingProducers(t *testing.T) {
 	wantRefusal(t, &e.add("m1", "orders").Status, mirrormsg.InvalidRequest, "topic orders has an open transaction of producer 77 in partition 0")
 }
 
+// A topic that was created a moment ago, or a leader that was restarted, answers so for a while.
+func TestAddAsksForProducersUntilTheLeadersAnswer(t *testing.T) {
+	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
+	e.mirror("m1")
+	refusals := []*kerr.Error{kerr.UnknownTopicOrPartition, kerr.NotLeaderForPartition}
+	e.destination.ControlKey(int16(kmsg.DescribeProducers), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		e.destination.KeepControl()
+		if len(refusals) == 0 {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.DescribeProducersResponse)
+		resp.Topics = []kmsg.DescribeProducersResponseTopic{{Topic: "orders", Partitions: []kmsg.DescribeProducersResponseTopicPartition{
+			{Partition: 0, ErrorCode: refusals[0].Code},
+		}}}
+		refusals = refusals[1:]
+		return resp, nil, true
+	})
+	if resp := e.add("m1", "orders"); resp.ErrorCode != 0 || resp.Topics[0].ErrorCode != 0 {
+		t.Fatalf("the add answers %+v", resp)
+	}
+	if len(refusals) > 0 {
+		t.Errorf("%d of the leader's refusals were not met", len(refusals))
+	}
+}
+
 func TestAddDoesWithoutConfigsThatTheDestinationRefuses(t *testing.T) {
 	e := newEnv(t, sourceTopics(map[string]int32{"orders": 1}))
 	setTopicConfig(t, e.sourceClient, "orders", map[string]string{"segment.bytes": "5000000", "segment.ms": "7000", "delete.retention.ms": "9"})

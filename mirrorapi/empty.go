@@ -48,15 +48,25 @@ func (h *Handler) proveNoRecords(ctx context.Context, additions []*addition) {
 }
 
 // readLogs asks the leaders until all have answered as leaders, at most until ctx ends.
-func (h *Handler) readLogs(ctx context.Context, additions []*addition) (map[string][]logBounds, error) {
+func (h *Handler) readLogs(ctx context.Context, additions []*addition) (logs map[string][]logBounds, err error) {
+	err = untilAnswered(ctx, func() error {
+		logs, err = h.readLogsOnce(ctx, additions)
+		return err
+	})
+	return logs, err
+}
+
+// untilAnswered asks until there is an answer or an error that will not change, at most until ctx ends. A topic that was
+// just created, or a broker that was just restarted, has leaders who do not know of it yet.
+func untilAnswered(ctx context.Context, ask func() error) error {
 	for {
-		logs, err := h.readLogsOnce(ctx, additions)
+		err := ask()
 		if err == nil || isFinal(err) {
-			return logs, err
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return err
 		case <-time.After(emptyPause):
 		}
 	}

@@ -28,12 +28,14 @@ func (h *Handler) proveNoTransactions(ctx context.Context, additions []*addition
 	ctx, cancel := context.WithTimeout(ctx, emptyTimeout)
 	defer cancel()
 	client := h.clusters.Destination()
-	announced, err := announcedTransactions(ctx, client, namesOf(topics))
-	if err != nil {
-		failAll(topics, "look for transactions in it", err)
-		return
-	}
-	writing, err := writingProducers(ctx, client, topics)
+	var announced map[string]string
+	var writing map[string]writer
+	err := untilAnswered(ctx, func() (err error) { // each time from the beginning: a transaction may have gone on meanwhile
+		if announced, err = announcedTransactions(ctx, client, namesOf(topics)); err == nil {
+			writing, err = writingProducers(ctx, client, topics)
+		}
+		return err
+	})
 	if err != nil {
 		failAll(topics, "look for transactions in it", err)
 		return
@@ -58,7 +60,7 @@ func announcedTransactions(ctx context.Context, client *kgo.Client, topics []str
 		return nil, fmt.Errorf("list transactions: %w", err)
 	}
 	if slices.Contains(listed.UnknownStateFilters, undecidedStates[0]) {
-		return nil, fmt.Errorf("list transactions: the destination knows no state %s", undecidedStates[0])
+		return nil, failf(mirrormsg.UnsupportedVersion, "list transactions: the destination knows no state %s", undecidedStates[0])
 	}
 	if err := brokerError(listed.ErrorCode, nil); err != nil {
 		return nil, fmt.Errorf("list transactions: %w", err)

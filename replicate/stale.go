@@ -75,7 +75,7 @@ const cleaningValid = time.Minute
 
 // cleaningEntry lets one runner ask while the topic's others wait for that answer.
 type cleaningEntry struct {
-	mu    sync.Mutex
+	turn  chan struct{} // holds a token while nobody asks
 	asked time.Time
 	found cleaning
 }
@@ -85,12 +85,17 @@ func (s *source) cleaned(ctx context.Context, topic string) (cleaning, error) {
 	s.mu.Lock()
 	entry := s.cleaning[topic]
 	if entry == nil {
-		entry = &cleaningEntry{}
+		entry = &cleaningEntry{turn: make(chan struct{}, 1)}
+		entry.turn <- struct{}{}
 		s.cleaning[topic] = entry // one for each topic that was ever in the mirror, until its configs change
 	}
 	s.mu.Unlock()
-	entry.mu.Lock()
-	defer entry.mu.Unlock()
+	select {
+	case <-entry.turn:
+	case <-ctx.Done():
+		return cleaning{}, ctx.Err()
+	}
+	defer func() { entry.turn <- struct{}{} }()
 	now := s.owner.cfg.Clock()
 	if !entry.asked.IsZero() && now.Sub(entry.asked) < cleaningValid {
 		return entry.found, nil

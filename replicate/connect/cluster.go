@@ -36,10 +36,30 @@ type Cluster struct {
 
 // topicEntry lets one caller ask while the others wait for that answer.
 type topicEntry struct {
-	mu    sync.Mutex
+	turn  chan struct{} // holds a token while nobody asks
 	asked time.Time
 	topic Topic
 }
+
+// entry is a topic's, with the caller's turn to ask, which must be given back.
+func (c *Cluster) entry(ctx context.Context, name string) (*topicEntry, error) {
+	c.mu.Lock()
+	e := c.topics[name]
+	if e == nil {
+		e = &topicEntry{turn: make(chan struct{}, 1)}
+		e.turn <- struct{}{}
+		c.topics[name] = e
+	}
+	c.mu.Unlock()
+	select {
+	case <-e.turn:
+		return e, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (e *topicEntry) giveBack() { e.turn <- struct{}{} }
 
 // Topic is a topic as Metadata shows it.
 type Topic struct {
@@ -63,15 +83,11 @@ func (c *Cluster) Client() *kgo.Client { return c.client }
 // the broker's kerr error (kerr.UnknownTopicOrPartition when there is no such topic), or of the
 // connection.
 func (c *Cluster) Topic(ctx context.Context, name string, notBefore time.Time) (Topic, error) {
-	c.mu.Lock()
-	entry := c.topics[name]
-	if entry == nil {
-		entry = &topicEntry{}
-		c.topics[name] = entry
+	entry, err := c.entry(ctx, name)
+	if err != nil {
+		return Topic{}, fmt.Errorf("ask for metadata: %w", err)
 	}
-	c.mu.Unlock()
-	entry.mu.Lock()
-	defer entry.mu.Unlock()
+	defer entry.giveBack()
 	if !entry.asked.IsZero() && entry.asked.After(notBefore) {
 		return entry.topic, nil
 	}
@@ -83,7 +99,7 @@ func (c *Cluster) Topic(ctx context.Context, name string, notBefore time.Time) (
 	return entry.take(answer, name, asked)
 }
 
-// take remembers a topic, or forgets it when the answer does not show it. Called with mu held.
+// take remembers a topic, or forgets it when the answer does not show it. Called at its turn.
 func (e *topicEntry) take(answer *kmsg.MetadataResponse, name string, asked time.Time) (Topic, error) {
 	topic, err := TopicOf(answer, name)
 	if err != nil {
@@ -102,20 +118,16 @@ func (c *Cluster) Refresh(ctx context.Context, names []string, look func(name st
 		return err
 	}
 	for _, name := range names {
-		c.mu.Lock()
-		entry := c.topics[name]
-		if entry == nil {
-			entry = &topicEntry{}
-			c.topics[name] = entry
+		entry, err := c.entry(ctx, name)
+		if err != nil {
+			return fmt.Errorf("ask for metadata: %w", err)
 		}
-		c.mu.Unlock()
-		entry.mu.Lock()
 		newer := entry.asked.After(asked)
 		var topic Topic
 		if !newer {
 			topic, err = entry.take(answer, name, asked)
 		}
-		entry.mu.Unlock()
+		entry.giveBack()
 		if !newer {
 			look(name, topic, err)
 		}

@@ -91,7 +91,7 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 		start.Gap, start.FillFrom, start.NextOffset = true, p.EndOffset, source.LogStart
 	}
 	if p.EndOffset == p.LogStart { // everything was deleted: nothing left to compare
-		if !p.InSequence() && p.EndOffset != expect.CopiedOffset && p.EndOffset != expect.HandedOverAt {
+		if !p.InSequence() && p.EndOffset > expect.CopiedOffset && p.EndOffset != expect.HandedOverAt {
 			return Start{}, Faultf(Quarantined, "%s holds no records and ends at offset %d, and nothing tells that the mirror wrote up to there (it is known to have written up to %d). "+
 				"Recreate the topic to mirror it again", target, p.EndOffset, max(expect.CopiedOffset, 0))
 		}
@@ -140,6 +140,9 @@ func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, so
 	case last.BaseSequence() != batch.SequenceOf(base):
 		return -1, -1, Faultf(Quarantined, "the batch at offset %d of %s belongs to source offset %d (modulo 2^31): something other than the mirror wrote to the topic. Compare with the source, then recreate the topic or remove it from the mirror",
 			base, target, last.BaseSequence())
+	case last.LogAppendTime(): // the mirror sends none such
+		return -1, -1, Faultf(Quarantined, "%s: the topic has message.timestamp.type=LogAppendTime, so the records at offsets %d to %d have lost the source's timestamps. "+
+			"Recreate the topic with CreateTime to mirror it again", target, base, last.LastOffset())
 	case last.LastOffset() < source.LogStart:
 		return -1, last.MaxTimestamp(), nil // the source has deleted them
 	}

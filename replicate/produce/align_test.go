@@ -2,7 +2,9 @@ package produce
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +53,13 @@ func TestAlign(t *testing.T) {
 			want: want{verdict: Quarantined, texts: []string{"at offset 1 of t-1", "source offset 0"}}},
 		{name: "foreign write behind ours", put: func(r *rig) { r.fill(100, "v"); r.put(dense(-1, -1, 0, -1, 1, "x")) }, state: inSequence(100), end: 150, source: source(0, 150, "v"), expect: none,
 			want: want{verdict: Quarantined, texts: []string{"t-1 ends at offset 101", "sequence 99 instead of 100"}}},
+		{name: "the broker's own timestamps", put: func(r *rig) {
+			own := dense(r.target.ProducerID(), 0, 0, 0, 5, "v")
+			own[22] |= 0x08 // the lower byte of the attributes: LogAppendTime
+			binary.BigEndian.PutUint32(own[17:], crc32.Checksum(own[21:], crc32.MakeTable(crc32.Castagnoli)))
+			r.put(own)
+		}, state: inSequence(5), end: 150, source: source(0, 150, "v"), expect: none,
+			want: want{verdict: Quarantined, texts: []string{"t-1: the topic has message.timestamp.type=LogAppendTime", "offsets 0 to 4"}}},
 		{name: "fenced", put: own, state: &ProducerState{Epoch: 1, LastSequence: -1}, end: 150, expect: none, want: want{verdict: Quarantined, texts: []string{"marker", "log end 100"}}},
 		{name: "destination ahead", put: own, state: inSequence(100), end: 60, source: source(0, 60, "v"), expect: none,
 			want: want{verdict: Quarantined, texts: []string{"holds 40 records from offset 60", "ends at 60"}}},
@@ -64,6 +73,7 @@ func TestAlign(t *testing.T) {
 			want: want{verdict: Quarantined, texts: []string{"record at offset 90", "holds 10 records"}}},
 		{name: "all deleted, in sequence", put: deleted, state: inSequence(100), end: 150, expect: none, want: want{next: 100, fillFrom: -1}},
 		{name: "all deleted, forgotten producer, known end", put: deleted, end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: 100}, want: want{next: 100, fillFrom: -1}},
+		{name: "all deleted, and what came behind was lost", put: deleted, end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: 120}, want: want{next: 100, fillFrom: -1}},
 		{name: "all deleted, forgotten producer, unknown end", put: deleted, end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: 60},
 			want: want{verdict: Quarantined, texts: []string{"t-1 holds no records and ends at offset 100", "up to 60"}}},
 		{name: "unfinished filler", put: own, state: inSequence(100), start: 300, end: 900, expect: Expectation{FillToOffset: 300, HandedOverAt: -1}, want: want{next: 300, fillFrom: 100}},

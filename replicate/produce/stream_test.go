@@ -75,7 +75,7 @@ func TestStreamEndsWithWhatTheBrokerAnswers(t *testing.T) {
 		text    string
 	}{
 		{"base offset mismatch", answerWith(0, 3), Quarantined, "source offsets 0 to 4 was appended at offset 3"},
-		{"log append time", appendedAt(5000), Quarantined, "t-1: the topic has message.timestamp.type=LogAppendTime, so the records at offsets 0 to 4"},
+		{"log append time, or the filler of another owner", appendedAt(5000), Retry, "t-1: the batch of offsets 0 to 4 stands there with other timestamps"},
 		{"out of sequence", answerWith(kerr.OutOfOrderSequenceNumber.Code, -1), Retry, "not in sequence"},
 		{"old epoch", answerWith(kerr.InvalidProducerEpoch.Code, -1), Retry, "not in sequence"},
 		{"leader moved", answerWith(kerr.NotLeaderForPartition.Code, -1), Retry, "t-1"},

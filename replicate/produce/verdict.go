@@ -14,11 +14,12 @@ func verdict(target Target, b Batch, answer *kmsg.ProduceResponseTopicPartition)
 	last := b.BaseOffset + int64(b.Count) - 1
 	if answer.ErrorCode == 0 {
 		switch {
-		case answer.BaseOffset == b.BaseOffset && !overwritten(b, answer.LogAppendTime):
+		case answer.BaseOffset == b.BaseOffset && !otherTime(b, answer.LogAppendTime):
 			return nil
 		case answer.BaseOffset == b.BaseOffset:
-			return Faultf(Quarantined, "%s: the topic has message.timestamp.type=LogAppendTime, so the records at offsets %d to %d have lost the source's timestamps. "+
-				"Recreate the topic with CreateTime to mirror it again", target, b.BaseOffset, last)
+			// A topic with message.timestamp.type=LogAppendTime, or another owner's batch of the same offsets: filler has the
+			// timestamps of whoever made it. Align sees what stands there.
+			return Faultf(Retry, "%s: the batch of offsets %d to %d stands there with other timestamps", target, b.BaseOffset, last)
 		}
 		return Faultf(Quarantined, "%s: the batch of source offsets %d to %d was appended at offset %d: something other than the mirror wrote to the topic. "+
 			"Compare with the source, then recreate the topic or remove it from the mirror", target, b.BaseOffset, last, answer.BaseOffset)
@@ -65,8 +66,8 @@ func withoutKey(answer *kmsg.ProduceResponseTopicPartition) (index int32, ok boo
 	return 0, false
 }
 
-// overwritten says that the broker has put its own time in place of the batch's timestamps. It answers with a time also
-// for a batch that an owner before us had appended already: then it is the batch's last timestamp.
-func overwritten(b Batch, logAppendTimeMs int64) bool {
+// otherTime says that the broker tells of other timestamps than the batch's. Besides its own time, which it puts on the
+// batches of some topics, it tells the last timestamp of a batch that an owner before us had appended already.
+func otherTime(b Batch, logAppendTimeMs int64) bool {
 	return logAppendTimeMs != -1 && logAppendTimeMs != batch.Batch(b.Bytes).MaxTimestamp()
 }

@@ -1,0 +1,274 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kafka-mirror-proxy/replicate"
+	"kafka-mirror-proxy/state"
+)
+
+// gate holds up everything that a process does to the world while the process is stopped (SIGSTOP), and fails it once it
+// is dead.
+type gate struct {
+	mu     sync.Mutex
+	frozen chan struct{} // nil while it runs; closed when it goes on
+	since  time.Time
+	dead   bool
+	conns  map[*gatedConn]bool
+}
+
+var errDead = errors.New("the process is dead")
+
+// pass waits while the process is stopped. waited says that it had to.
+func (g *gate) pass() (waited bool, err error) {
+	for {
+		g.mu.Lock()
+		frozen, dead := g.frozen, g.dead
+		g.mu.Unlock()
+		if dead {
+			return waited, errDead
+		}
+		if frozen == nil {
+			return waited, nil
+		}
+		waited = true
+		<-frozen
+	}
+}
+
+func (g *gate) freeze() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.frozen == nil && !g.dead {
+		g.frozen, g.since = make(chan struct{}), time.Now()
+	}
+}
+
+func (g *gate) thaw() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.frozen != nil {
+		close(g.frozen)
+		g.frozen = nil
+	}
+}
+
+// frozenFor is how long the process has been stopped by now.
+func (g *gate) frozenFor() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.frozen == nil {
+		return 0
+	}
+	return time.Since(g.since)
+}
+
+// kill is SIGKILL: what was written before is on its way, nothing else is.
+func (g *gate) kill() {
+	g.mu.Lock()
+	g.dead = true
+	for conn := range g.conns {
+		conn.Conn.Close()
+	}
+	g.mu.Unlock()
+	g.thaw()
+}
+
+// gatedConn is a connection of a process that can be stopped. A write that had begun when it was stopped goes out when it
+// goes on, whatever its deadline: the process looks at no clock between its last check and the system call.
+type gatedConn struct {
+	net.Conn
+	gate *gate
+}
+
+func (c *gatedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if _, gone := c.gate.pass(); gone != nil {
+		return 0, gone
+	}
+	return n, err
+}
+
+func (c *gatedConn) Write(b []byte) (int, error) {
+	waited, err := c.gate.pass()
+	if err != nil {
+		return 0, err
+	}
+	if waited {
+		if err := c.Conn.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *gatedConn) Close() error {
+	if waited, err := c.gate.pass(); waited && err == nil {
+		time.Sleep(time.Millisecond) // a write that waited, too, goes first
+	}
+	c.gate.mu.Lock()
+	delete(c.gate.conns, c)
+	c.gate.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (g *gate) dial(c *cluster) func(ctx context.Context, addr string) (net.Conn, error) {
+	return func(ctx context.Context, addr string) (net.Conn, error) {
+		if _, err := g.pass(); err != nil {
+			return nil, err
+		}
+		conn, err := c.dial(ctx, addr)
+		if err != nil {
+			return nil, err
+		}
+		gated := &gatedConn{Conn: conn, gate: g}
+		g.mu.Lock()
+		g.conns[gated] = true
+		g.mu.Unlock()
+		return gated, nil
+	}
+}
+
+// ownership is the state that owners share.
+type ownership struct {
+	*state.Memory
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func newOwnership(seed uint64) *ownership {
+	return &ownership{Memory: state.NewMemory(), random: rand.New(rand.NewPCG(seed, 3))}
+}
+
+const lease = 4 * time.Second
+
+// owner is a process that replicates while it believes to own the mirrors.
+type owner struct {
+	name       string
+	shared     *ownership
+	gate       gate
+	holds      atomic.Bool
+	generation atomic.Int64
+	always     bool        // its lease lies: it believes to own the mirrors whatever happens
+	faulty     atomic.Bool // its writes of the state end in nobody knows what, now and then
+
+	clients             []*kgo.Client
+	source, destination *cluster
+	cancel              context.CancelFunc
+	done                chan error
+}
+
+func (o *owner) View() *state.View                                          { return o.shared.Memory.View() }
+func (o *owner) Subscribe() (<-chan struct{}, func())                       { return o.shared.Memory.Subscribe() }
+func (o *owner) Generation() int64                                          { return o.generation.Load() }
+func (o *owner) Lease() bool                                                { return o.holds.Load() && (o.always || o.gate.frozenFor() < lease) }
+func (o *owner) Destination() *kgo.Client                                   { return o.clients[1] }
+func (o *owner) Source(context.Context, *state.Mirror) (*kgo.Client, error) { return o.clients[0], nil }
+func (o *owner) DialDestination(ctx context.Context, addr string) (net.Conn, error) {
+	return o.gate.dial(o.destination)(ctx, addr)
+}
+
+func (o *owner) Do(ctx context.Context, commands ...state.Command) error {
+	if _, err := o.gate.pass(); err != nil {
+		return err
+	}
+	if !o.holds.Load() {
+		return &state.Error{Code: state.CodeNotOwner, Message: "not the owner"}
+	}
+	o.shared.mu.Lock()
+	unknown := o.faulty.Load() && o.shared.random.IntN(100) == 0
+	o.shared.mu.Unlock()
+	if err := o.shared.Memory.Do(ctx, commands...); err != nil {
+		return err
+	}
+	if unknown {
+		return state.ErrOutcomeUnknown
+	}
+	return nil
+}
+
+func newOwner(t *testing.T, name string, shared *ownership, source, destination *cluster, settings replicate.Settings, log *journal) *owner {
+	o := &owner{name: name, shared: shared, source: source, destination: destination, done: make(chan error, 1)}
+	o.gate.conns = map[*gatedConn]bool{}
+	for _, c := range []*cluster{source, destination} {
+		dial := o.gate.dial(c)
+		var seeds []string
+		for id := range c.brokers {
+			seeds = append(seeds, c.host(id)+":9092")
+		}
+		client, err := kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.DisableClientMetrics(), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryTimeout(5*time.Second),
+			kgo.Dialer(func(ctx context.Context, _, addr string) (net.Conn, error) { return dial(ctx, addr) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.clients = append(o.clients, client)
+	}
+	replicator, err := replicate.New(replicate.Config{Store: o, Live: state.NewLive(), Clusters: o, Settings: settings, Log: zerolog.New(log.of(name)).Level(zerolog.DebugLevel)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ctx context.Context
+	ctx, o.cancel = context.WithCancel(context.Background())
+	go func() {
+		err := replicator.Run(ctx)
+		for _, client := range o.clients {
+			client.Close()
+		}
+		o.done <- err
+	}()
+	return o
+}
+
+// own makes it the owner, or not any more.
+func (o *owner) own(generation int64) {
+	o.generation.Store(generation)
+	o.holds.Store(generation != 0)
+}
+
+// stop waits for its end.
+func (o *owner) stop() error {
+	o.gate.thaw()
+	o.cancel()
+	return <-o.done
+}
+
+// journal keeps the last lines of what happened, for a case that fails.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+const journalLines = 400
+
+func (j *journal) add(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.lines) >= journalLines {
+		j.lines = append(j.lines[:0], j.lines[journalLines/2:]...)
+	}
+	since := time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // where the time of a bubble begins
+	j.lines = append(j.lines, fmt.Sprintf("%9.3f s  %s", since.Seconds(), fmt.Sprintf(format, args...)))
+}
+
+type journalOf struct {
+	journal *journal
+	name    string
+}
+
+func (j *journal) of(name string) journalOf { return journalOf{j, name} }
+
+func (j journalOf) Write(b []byte) (int, error) {
+	j.journal.add("%s: %s", j.name, b)
+	return len(b), nil
+}
