@@ -1,9 +1,11 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -172,6 +174,9 @@ func (l *log) fetch(ctx context.Context) error {
 			l.start = max(l.start, p.LogStartOffset)
 			l.blob, l.aborted = p.RecordBatches, p.AbortedTransactions
 			clear(l.open)
+			slices.SortFunc(l.aborted, func(a, b kmsg.FetchResponseTopicPartitionAbortedTransaction) int { // they come as they ended
+				return cmp.Compare(a.FirstOffset, b.FirstOffset)
+			})
 			if b, _, err := batch.Next(l.blob); err != nil || b != nil {
 				return l.brokenIf(err)
 			}

@@ -216,6 +216,40 @@ func TestAbortedDataAndFiller(t *testing.T) {
 	}
 }
 
+// Of two transactions the one that began first is aborted last: a broker lists them in the order in which they ended.
+func TestInterleavedAborts(t *testing.T) {
+	for name, order := range map[string][2]int{"first begun, last aborted": {1, 0}, "first begun, first aborted": {0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			fake := testenv.NewFake(t, testenv.FakeConfig{})
+			var source [2]*kgo.Client
+			for i := range source {
+				source[i] = client(t, kgo.SeedBrokers(fake.Bootstrap()...), kgo.TransactionalID(fmt.Sprint(i)))
+			}
+			if _, err := kadm.NewClient(source[0]).CreateTopic(t.Context(), 1, 1, nil, "t"); err != nil {
+				t.Fatal(err)
+			}
+			at := time.UnixMilli(writtenMs)
+			for _, c := range source { // offsets 0 and 1
+				if err := c.BeginTransaction(); err != nil {
+					t.Fatal(err)
+				}
+				produce(t, c, &kgo.Record{Value: []byte("aborted"), Timestamp: at})
+			}
+			for _, i := range order { // 2 and 4
+				produce(t, source[i], &kgo.Record{Value: []byte("aborted too"), Timestamp: at})
+				if err := source[i].EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+					t.Fatal(err)
+				}
+			}
+			destination := side(t, 1)
+			write(t, destination, mirrored(0, filled, filled, filled, filled, filled, filled))
+			if r := compare(t, source[0], destination); !r.Equal() || r.Records() != 0 {
+				t.Errorf("%s", r)
+			}
+		})
+	}
+}
+
 func TestMissingTopicIsAnError(t *testing.T) {
 	fake := testenv.NewFake(t, testenv.FakeConfig{})
 	c := client(t, kgo.SeedBrokers(fake.Bootstrap()...))
