@@ -49,6 +49,9 @@ clients: ## every client library reads mirrors full of filler by way of the prox
 sim: ## the replicator in virtual time against simulated clusters: thousands of cases with seeded faults (seconds to minutes)
 	KMP_SEED=$(SEED) KMP_SIM_CASES=$(CASES) $(GO) test -count=1 -v -timeout 60m -run '^TestSimulator$$' ./testenv/sim
 
+exact: ## 200 random logs of a seed, mirrored while the proxy is killed, and compared (minutes)
+	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 KMP_SEED=$(SEED) $(GO) test -count=1 -v -timeout 40m -run TestExactLogs ./testenv/acceptance
+
 fuzz: ## each fuzz target for a while
 	@for p in $$($(GO) list ./protocol/... ./proxy/...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 		$(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done

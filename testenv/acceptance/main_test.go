@@ -10,11 +10,14 @@ import (
 	"kafka-mirror-proxy/testenv"
 )
 
+// quickCleaner has the log cleaner look again at once, not after 15 s.
+var quickCleaner = map[string]string{"log.cleaner.backoff.ms": "100"}
+
 // All tests share these clusters, one after the other: topics and mirrors have names of their
 // own, and each test leaves every broker running and no mirror behind.
 var (
-	source      = testenv.Shared(testenv.KafkaConfig{})
-	destination = testenv.Shared(testenv.KafkaConfig{Brokers: 3})
+	source      = testenv.Shared(testenv.KafkaConfig{Properties: quickCleaner})
+	destination = testenv.Shared(testenv.KafkaConfig{Brokers: 3, Properties: quickCleaner})
 	oldSource   = testenv.Shared(testenv.KafkaConfig{Version: oldVersion}) // see useSource
 )
 

@@ -314,17 +314,17 @@ func (p *proxy) WaitNoLag(mirror, topic string, partitions int) {
 	})
 }
 
-// CreateMirror makes a mirror of the shared source.
-func (p *proxy) CreateMirror(mirror string) {
+// CreateMirror makes a mirror of the shared source, with these configs ("name=value") besides.
+func (p *proxy) CreateMirror(mirror string, configs ...string) {
 	p.t.Helper()
-	p.CreateMirrorOf(mirror, source.Kafka(p.t).Bootstrap())
+	p.CreateMirrorOf(mirror, source.Kafka(p.t).Bootstrap(), configs...)
 }
 
 // CreateMirrorOf makes a mirror of any source.
-func (p *proxy) CreateMirrorOf(mirror string, bootstrap []string) {
+func (p *proxy) CreateMirrorOf(mirror string, bootstrap []string, configs ...string) {
 	p.t.Helper()
 	file := filepath.Join(p.t.TempDir(), "source.properties")
-	text := "bootstrap.servers=" + strings.Join(bootstrap, ",") + "\n"
+	text := "bootstrap.servers=" + strings.Join(bootstrap, ",") + "\n" + strings.Join(configs, "\n")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
