@@ -302,7 +302,8 @@ func (f *fetcher) verdict(p *fetchPartition, answer *kmsg.FetchResponseTopicPart
 		return produce.Because(produce.Retry, err, "%s", where)
 	}
 	if d := answer.DivergingEpoch; d.Epoch >= 0 && d.EndOffset >= 0 {
-		return historyRewritten(p.key.topic+"-"+strconv.Itoa(int(p.key.partition)), d.Epoch, d.EndOffset)
+		next, _, _ := p.sink.wants() // the record before it is not there, at least
+		return historyRewritten(p.key.topic+"-"+strconv.Itoa(int(p.key.partition)), d.Epoch, d.EndOffset, min(d.EndOffset, next-1))
 	}
 	return nil
 }

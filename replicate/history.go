@@ -25,19 +25,20 @@ func checkHistory(ctx context.Context, target produce.Target, source produce.Sou
 	case known == epoch && endOffset >= upTo:
 		return nil
 	}
+	from := min(endOffset, end-1)
 	for _, run := range epochs { // records of an epoch that the source does not have are not there
 		if run.Epoch > known {
-			endOffset = min(endOffset, run.StartOffset)
+			from = min(from, run.StartOffset)
 			break
 		}
 	}
-	return historyRewritten(target.String(), known, endOffset)
+	return historyRewritten(target.String(), known, endOffset, from)
 }
 
-// historyRewritten is the fault of a source that has lost records which were copied.
-func historyRewritten(partition string, epoch int32, endOffset int64) *produce.Fault {
+// historyRewritten is the fault of a source that has lost records which were copied, from an offset on.
+func historyRewritten(partition string, epoch int32, endOffset, from int64) *produce.Fault {
 	return produce.Faultf(produce.Quarantined, "%s has diverged: the source has rewritten its history (leader epoch %d ends at offset %d there); the destination holds records from offset %d on that the source does not have. "+
-		"Compare both, then recreate the topic or remove it from the mirror", partition, epoch, endOffset, endOffset)
+		"Compare both, then recreate the topic or remove it from the mirror", partition, epoch, endOffset, from)
 }
 
 // tellLostTail says in the log that the destination's log is shorter than what was copied. What is missing is copied again.

@@ -138,3 +138,36 @@ func TestFetchesAreOfOneLeader(t *testing.T) {
 		t.Error("the new leader was not asked for the history")
 	}
 }
+
+// A source of today says in the answer to a fetch that it has rewritten its history, while the topic is being copied.
+func TestFetchTellsOfAnotherHistory(t *testing.T) {
+	for _, test := range []struct {
+		known int32
+		end   int64
+		want  string
+	}{
+		{0, 7, "leader epoch 0 ends at offset 7 there); the destination holds records from offset 7 on"},
+		{0, 30, "leader epoch 0 ends at offset 30 there); the destination holds records from offset 9 on"}, // the copied ones were of a later one
+	} {
+		r, source, _, id := mirroring(t, "told", 1, 10)
+		source.ControlKey(int16(kmsg.Fetch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+			source.KeepControl()
+			fetch := request.(*kmsg.FetchRequest)
+			if fetch.MaxWaitMillis == 0 {
+				return nil, nil, false
+			}
+			answer := request.ResponseKind().(*kmsg.FetchResponse)
+			topic, p := kmsg.NewFetchResponseTopic(), kmsg.NewFetchResponseTopicPartition()
+			topic.Topic, topic.TopicID = fetch.Topics[0].Topic, fetch.Topics[0].TopicID
+			p.DivergingEpoch.Epoch, p.DivergingEpoch.EndOffset = test.known, test.end
+			topic.Partitions = append(topic.Partitions, p)
+			answer.Topics = append(answer.Topics, topic)
+			return answer, nil, true
+		})
+		r.awaitStatus(id, 1, state.Failed)
+		wantError(t, r.partition(id, 0), "told-0 has diverged", test.want, "recreate the topic")
+		if p := r.partition(id, 0); p.Retriable {
+			t.Error("it would be tried again")
+		}
+	}
+}
