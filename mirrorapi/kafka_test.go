@@ -1,8 +1,10 @@
 package mirrorapi
 
 import (
+	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -92,9 +94,12 @@ func TestOnKafka(t *testing.T) {
 			return client.ProduceSync(t.Context(), &kgo.Record{Topic: "late", Value: []byte("x")}).FirstErr()
 		}
 		wantRefusal(t, &e.add("m1", "late").Status, mirrormsg.InvalidRequest, "topic late already holds 1 records")
-		if got := overrides(t, client, "late"); !maps.Equal(got, map[string]string{"retention.ms": "1000"}) {
-			t.Errorf("the topic has %v", got)
-		}
+		testenv.Eventually(t, 30*time.Second, "the topic's own configs", func() error { // a broker learns of them a little later
+			if got := overrides(t, client, "late"); !maps.Equal(got, map[string]string{"retention.ms": "1000"}) {
+				return fmt.Errorf("the topic has %v", got)
+			}
+			return nil
+		})
 		e.gate.hook = nil
 	})
 	t.Run("announced transaction", func(t *testing.T) {
