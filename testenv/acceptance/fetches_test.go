@@ -31,6 +31,7 @@ type fetchWatch struct {
 type fetched struct {
 	requests int
 	offset   int64
+	arrived  int // how many requests it had sent when it first asked for that offset
 }
 
 // watchHost is where the watch listens, on the ports that the proxy has at 127.0.0.1. A proxy that advertises this host sends
@@ -167,7 +168,9 @@ func (w *fetchWatch) look(frame []byte) error {
 	seen.requests++
 	for _, topic := range request.Topics { // a session names a partition again only when its offset changes
 		for _, partition := range topic.Partitions {
-			seen.offset = partition.FetchOffset
+			if seen.arrived == 0 || seen.offset != partition.FetchOffset {
+				seen.offset, seen.arrived = partition.FetchOffset, seen.requests
+			}
 		}
 	}
 	w.clients[clientID] = seen
