@@ -20,6 +20,7 @@ type plan struct {
 	gapPolicy  string // fail, skip
 	acks       string // mirror.produce.acks
 	raise      bool   // mirror.produce.raise-producer-expiration
+	remove     bool   // in the end the topic is removed from the mirror, and users write to it
 	checkEvery time.Duration
 	trouble    trouble // of the destination; the source's requests are cut and slow at half the rate
 	stateFails bool
@@ -69,6 +70,7 @@ func newPlan(seed uint64) *plan {
 		checkEvery: choose(r, time.Second, 20*time.Second, 10*time.Minute), stateFails: r.IntN(5) == 0,
 		lag: choose(r, 0, 30*time.Millisecond, time.Second), latency: choose(r, time.Millisecond, 20*time.Millisecond),
 	}
+	p.remove = p.owners != "both" && p.partitions == 1 && r.IntN(3) == 0
 	p.preset = p.start > 1000 || r.IntN(8) == 0
 	rate := func(most int) int { return choose(r, 0, 0, most/10, most) }
 	p.trouble = trouble{cut: rate(20), slow: rate(20), lost: rate(60), unanswered: rate(120), late: rate(60), abandoned: rate(60), refused: rate(60), stuck: rate(40)}
@@ -125,6 +127,12 @@ func (p *plan) has(what action) bool {
 		}
 	}
 	return false
+}
+
+// guarded says that no batch of the mirror may ever stand at a wrong offset: the brokers remember the mirror's producer; or
+// only one process at a time writes, and nothing of it is under way for longer than mirror.produce.ambiguous.wait.ms.
+func (p *plan) guarded() bool {
+	return p.ages == "fresh" || p.owners == "one" || p.owners == "takeover" && !p.has(freeze)
 }
 
 func (p *plan) String() string {

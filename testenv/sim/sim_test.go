@@ -25,15 +25,15 @@ const (
 
 // counts are figures over all cases.
 type counts struct {
-	cases, produces, appends, duplicates, outOfOrder, unguarded, forgotten, offsets, shifted atomic.Int64
-	outcomes                                                                                 [outcomes]atomic.Int64
+	cases, produces, appends, duplicates, outOfOrder, unguarded, forgotten, offsets, shifted, stopped atomic.Int64
+	outcomes                                                                                          [outcomes]atomic.Int64
 }
 
 func (c *counts) String() string {
 	return fmt.Sprintf("%d cases, %d produce requests, %d batches appended (%d with no producer state; %d producers forgotten), %d duplicates, %d out of sequence, %d offsets compared\n"+
-		"partitions: %d equal, %d FAILED as they must (gap, rewritten history, foreign write), %d FAILED with a batch at a wrong offset (old timestamps), %d wrong and undetected, %d false alarms",
+		"partitions: %d equal, %d FAILED as they must (gap, rewritten history, foreign write), %d FAILED with a batch at a wrong offset (old timestamps), %d wrong and undetected, %d false alarms; %d removed and written to by users",
 		c.cases.Load(), c.produces.Load(), c.appends.Load(), c.unguarded.Load(), c.forgotten.Load(), c.duplicates.Load(), c.outOfOrder.Load(), c.offsets.Load(),
-		c.outcomes[equal].Load(), c.outcomes[loud].Load(), c.outcomes[detected].Load(), c.outcomes[undetected].Load(), c.outcomes[falseAlarm].Load())
+		c.outcomes[equal].Load(), c.outcomes[loud].Load(), c.outcomes[detected].Load(), c.outcomes[undetected].Load(), c.outcomes[falseAlarm].Load(), c.stopped.Load())
 }
 
 // number reads a number from the environment.
