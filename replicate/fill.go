@@ -13,8 +13,9 @@ const fillAheadBytes = 512 << 10
 // there, which is then deleted. The goal is recorded first, so that whoever goes on after a
 // crash knows that all there is is filler. The partition is looked at again afterwards.
 func (p *partition) fill(w *wanted, target produce.Target, start produce.Start, goal int64) error {
-	goal = max(goal, start.EndOffset) // below, when all filler was written already
 	progress := p.progress
+	// Behind the filler may stand what another owner has copied since: that stays.
+	goal = max(goal, min(start.EndOffset, progress.FillToOffset))
 	progress.FillToOffset, progress.ReservedOffset, progress.ReservedBy = goal, max(goal, progress.ReservedOffset), p.tenure.generation
 	progress.CopiedOffset, progress.Epochs = start.EndOffset, nil
 	commands := []state.Command{state.SetProgress{Partition: p.id, Progress: progress}}

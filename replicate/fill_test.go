@@ -36,6 +36,28 @@ func TestAddedAgainWithFiller(t *testing.T) {
 	r.compare(topic, 1)
 }
 
+// Who finds the leading filler written already, and behind it what another owner has copied since, deletes the filler only.
+func TestFillSparesWhatAnotherOwnerCopied(t *testing.T) {
+	const topic, begins = "copied", 57
+	r, _, _ := fakeRig(t)
+	r.createTopic(topic, 1, nil)
+	advanceSource(t, r, topic, begins)
+	r.produce(topic, 0, 0, 10, nil)
+	r.start()
+	id := r.add(topic, 1)
+	r.awaitCaughtUp(topic, 1)
+	r.awaitStatus(id, 1, state.Mirroring)
+	r.stop()
+	partition := state.PartitionID{Topic: id}
+	progress := r.store.View().Progress(partition)
+	progress.FillToOffset = begins
+	r.do(state.SetProgress{Partition: partition, Progress: progress})
+	r.produce(topic, 0, 10, 10, nil)
+	r.start()
+	r.awaitCaughtUp(topic, 1)
+	r.compare(topic, 1)
+}
+
 const fillStart = 3 * batch.MaxFillerRecords
 
 // stoppedWhileFilling is a rig with a topic that was removed in the middle of its leading filler:

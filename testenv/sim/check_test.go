@@ -138,6 +138,11 @@ func (w *world) wrongRecord(s *source, r *batch.Record) string {
 
 var namesOffset = regexp.MustCompile(`offsets? \d+`)
 
+// guarded says that no batch of the mirror may stand at a wrong offset in a partition.
+func (w *world) guarded(d *destination) bool {
+	return w.plan.ages == "fresh" && !d.forgot || w.plan.waitsOut()
+}
+
 // judge is the verdict on a partition once it is at rest: what happened to it, and an error where that must not be.
 func (w *world) judge(i int) (outcome, error) {
 	for _, c := range []*cluster{w.source, w.destination} {
@@ -155,7 +160,7 @@ func (w *world) judge(i int) (outcome, error) {
 		return undetected, fmt.Errorf("it is MIRRORING, and wrong: %s", several(wrong))
 	case len(wrong) > 0 && (rewritten || d.foreign >= 0):
 		return loud, nil
-	case len(wrong) > 0 && !w.plan.guarded():
+	case len(wrong) > 0 && !w.guarded(d):
 		w.counts.shifted.Add(1)
 		return detected, nil
 	case len(wrong) > 0:

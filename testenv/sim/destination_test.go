@@ -36,6 +36,7 @@ type destination struct {
 	expirationMs func() int64
 	counts       *counts
 	foreign      int64 // the lowest offset that somebody else wrote, -1 for none
+	forgot       bool  // an election has taken a producer that was remembered, with everything it has written
 	lostShifted  bool  // an election has taken a batch that stood at a wrong offset
 	longest      int64 // the largest log end it ever had
 }
@@ -149,11 +150,11 @@ func (d *destination) lose(from int64, leader int32, nowMs int64) {
 	if keep := len(d.batches) - i; keep > 0 {
 		i += d.random.IntN(keep + 1)
 	}
+	before := d.producers
 	for _, s := range d.batches[i:] {
 		d.lostShifted = d.lostShifted || batch.OfMirror(s.raw) && s.raw.BaseSequence() != batch.SequenceOf(s.base)
 	}
 	if i < len(d.batches) {
-		before := d.producers
 		d.cut(d.batches[i].base)
 		d.producers = map[int64]producer{}
 		if i > 0 {
@@ -169,6 +170,11 @@ func (d *destination) lose(from int64, leader int32, nowMs int64) {
 	}
 	if d.random.IntN(2) == 0 {
 		d.forget(nowMs)
+	}
+	for id := range before {
+		if _, still := d.producers[id]; !still {
+			d.forgot = true
+		}
 	}
 	d.elect(leader)
 }

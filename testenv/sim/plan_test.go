@@ -129,10 +129,10 @@ func (p *plan) has(what action) bool {
 	return false
 }
 
-// guarded says that no batch of the mirror may ever stand at a wrong offset: the brokers remember the mirror's producer; or
-// only one process at a time writes, and nothing of it is under way for longer than mirror.produce.ambiguous.wait.ms.
-func (p *plan) guarded() bool {
-	return p.ages == "fresh" || p.owners == "one" || p.owners == "takeover" && !p.has(freeze)
+// waitsOut says that nothing of a process that has ended is under way for longer than mirror.produce.ambiguous.wait.ms, and
+// that the log does not become shorter meanwhile: then no batch may ever stand at a wrong offset, whatever the brokers remember.
+func (p *plan) waitsOut() bool {
+	return (p.owners == "one" || p.owners == "takeover" && !p.has(freeze)) && !p.has(loseTail)
 }
 
 func (p *plan) String() string {

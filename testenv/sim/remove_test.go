@@ -39,7 +39,7 @@ func (w *world) handOverToUsers() string {
 			return fmt.Sprintf("the topic was STOPPED, a user's record stands at offset %d, and behind it a batch of the mirror at offset %d", first, b.base)
 		}
 	}
-	if !w.plan.guarded() || s.rewrittenFrom >= 0 || d.foreign >= 0 {
+	if !w.guarded(d) || s.rewrittenFrom >= 0 || d.foreign >= 0 {
 		return ""
 	}
 	if wrong := w.wrong(0, min(first, max(p.LastMirroredOffset, 0))); len(wrong) > 0 {
