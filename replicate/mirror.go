@@ -173,6 +173,8 @@ func (p *partition) copy(w *wanted, target produce.Target, start produce.Start, 
 		},
 	})
 	stream.OnSpace(fetcher.nudge)
+	p.leader.Store(&start.Leader)
+	defer p.leader.Store(nil)
 	s := &session{
 		target: target, stream: stream, live: live, queueBytes: p.tenure.cfg.Settings.QueueBytes,
 		translator: translator{target: target, producerID: target.ProducerID(), filler: p.tenure.filler, compacted: cleaned.compacted, next: start.NextOffset, previousMs: start.LastTimestampMs},

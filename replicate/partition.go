@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kafka-mirror-proxy/replicate/connect"
 	"kafka-mirror-proxy/replicate/produce"
 	"kafka-mirror-proxy/state"
 )
@@ -31,6 +32,8 @@ type partition struct {
 	done    chan struct{}
 	// fetcherID names the fetcher of the last session, for metrics.
 	fetcherID atomic.Pointer[string]
+	// leader is the destination's that the session in progress writes to; nil while there is none.
+	leader atomic.Pointer[connect.Leader]
 
 	// Of run.
 	progress  state.Progress

@@ -42,9 +42,12 @@ func (s *source) watch(ctx context.Context) {
 		// When a cluster cannot be reached, fetching or producing show it.
 		s.note(err)
 		s.note(s.owner.engine.Refresh(ctx, names, func(name string, found connect.Topic, err error) {
-			if topic := topics[name]; err != nil || found.ID != topic.ID || len(found.Leaders) != int(topic.Partitions) {
+			topic := topics[name]
+			if err != nil || found.ID != topic.ID || len(found.Leaders) != int(topic.Partitions) {
 				s.owner.doubt(topic)
+				return
 			}
+			s.owner.doubtMoved(topic, found.Leaders)
 		}))
 	}
 }
@@ -57,10 +60,23 @@ func (s *source) note(err error) {
 
 // doubt ends the sessions of a topic.
 func (t *tenure) doubt(topic *state.Topic) {
+	t.doubtWhere(topic, func(*partition) bool { return true })
+}
+
+// doubtMoved ends the sessions that write to another leader than a topic has now on the destination. A new leader may
+// have lost the end of the log, which nobody would notice before the next record comes.
+func (t *tenure) doubtMoved(topic *state.Topic, leaders []connect.Leader) {
+	t.doubtWhere(topic, func(p *partition) bool {
+		leader := p.leader.Load()
+		return leader != nil && *leader != leaders[p.id.Partition]
+	})
+}
+
+func (t *tenure) doubtWhere(topic *state.Topic, applies func(*partition) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range topic.Partitions {
-		if p := t.partitions[state.PartitionID{Topic: topic.ID, Partition: i}]; p != nil {
+		if p := t.partitions[state.PartitionID{Topic: topic.ID, Partition: i}]; p != nil && applies(p) {
 			select {
 			case p.doubted <- struct{}{}:
 			default: // a token is there already

@@ -3,6 +3,7 @@ package replicate
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -71,6 +72,28 @@ func TestIdleDestinationTopicGone(t *testing.T) {
 	}
 	r.awaitStatus(id, 1, state.Failed)
 	wantError(t, r.partition(id, 0), "the destination topic idle is gone")
+}
+
+// Nothing is written to an idle topic, so only a look notices that its leader has moved, with the end of the log or without.
+func TestIdleDestinationLeaderMoves(t *testing.T) {
+	_, _, destination, _ := mirroring(t, "led", 1, 10)
+	var asked atomic.Int32 // the last broker that was asked where the log ends
+	asked.Store(-1)
+	destination.ControlKey(int16(kmsg.DescribeProducers), func(kmsg.Request) (kmsg.Response, error, bool) {
+		destination.KeepControl()
+		asked.Store(destination.CurrentNode())
+		return nil, nil, false
+	})
+	to := 1 - destination.LeaderFor("led", 0)
+	if err := destination.MoveTopicPartition("led", 0, to); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, "the new leader to be asked", func() error {
+		if asked.Load() != to {
+			return fmt.Errorf("broker %d was asked last", asked.Load())
+		}
+		return nil
+	})
 }
 
 // Another cluster that comes to the source's address is noticed although its brokers answer every fetch.
