@@ -1,11 +1,16 @@
 package replicate
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafka-mirror-proxy/protocol/batch"
@@ -165,5 +170,44 @@ func TestUserWritesBehindFiller(t *testing.T) {
 	records := readAll(t, r.clusters.destination, topic, 0, handedOver+1)
 	if len(records) != 1 || records[0].Offset != handedOver {
 		t.Errorf("%d records", len(records))
+	}
+}
+
+// Leading filler has the timestamp of the source's first record: a broker that is asked for a time looks into no segment
+// behind one that holds younger records, deleted ones included.
+func TestLeadingFillerHidesNoTimestampReal(t *testing.T) {
+	const topic, records = "looked-up", 3
+	r := realRig(t)
+	segmentBytes := fmt.Sprint(1 << 20)
+	r.createTopic(topic, 1, map[string]*string{"segment.bytes": &segmentBytes})
+	advanceSource(t, r, topic, fillStart)
+	first := time.Now().Add(-400 * 24 * time.Hour).UnixMilli()
+	value := make([]byte, 700<<10)
+	for i := range value {
+		value[i] = byte(rand.Uint32())
+	}
+	for i := range int64(records) {
+		record := &kgo.Record{Topic: topic, Value: value, Timestamp: time.UnixMilli(first + i)}
+		if i == 0 { // it shares the segment of the filler, the others begin their own
+			record.Value = value[:1000]
+		}
+		if err := r.source.ProduceSync(t.Context(), record).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.start()
+	id := r.add(topic, 1)
+	r.awaitStatus(id, 1, state.Mirroring)
+	r.awaitCaughtUp(topic, 1)
+	r.compare(topic, 1)
+	for i := range int64(records) {
+		at := first + i
+		listed, err := kadm.NewClient(r.destination).ListOffsetsAfterMilli(t.Context(), at, topic)
+		if err = errors.Join(err, listed.Error()); err != nil {
+			t.Fatal(err)
+		}
+		if got := listed[topic][0]; got.Offset != fillStart+i || got.Timestamp != at {
+			t.Errorf("timestamp %d is at offset %d (%d), want offset %d", at, got.Offset, got.Timestamp, fillStart+i)
+		}
 	}
 }

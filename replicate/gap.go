@@ -26,7 +26,7 @@ func (p *partition) gapFault(target produce.Target, start produce.Start) error {
 // crossGap writes filler at the offsets of the source's records that were deleted there before they were copied. Before
 // that it is noted, for the operator and for whoever goes on after a crash: to that one it is a gap again, up to where the
 // source begins then. The partition is looked at again afterwards.
-func (p *partition) crossGap(w *wanted, target produce.Target, start produce.Start) error {
+func (p *partition) crossGap(w *wanted, target produce.Target, start produce.Start, log produce.SourceLog) error {
 	from, to := start.FillFrom, start.NextOffset
 	p.tenure.log.Warn().Str("mirror", target.Mirror).Str("topic", target.Topic).Int32("partition", target.Partition).
 		Int64("fromOffset", from).Int64("toOffset", to-1).
@@ -44,9 +44,12 @@ func (p *partition) crossGap(w *wanted, target produce.Target, start produce.Sta
 	// As in a hole that compaction leaves, the timestamp is that of the record before.
 	timestampMs := start.LastTimestampMs
 	if start.EndOffset == start.LogStart {
-		timestampMs = p.nowMs()
+		var err error
+		if timestampMs, err = p.leadingTimestamp(log, to); err != nil {
+			return err
+		}
 	}
-	_, err := p.writeFiller(w, target, start, to, func() int64 { return timestampMs })
+	_, err := p.writeFiller(w, target, start, to, timestampMs)
 	return err
 }
 

@@ -93,7 +93,7 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 		return nil
 	}
 	if filling {
-		return p.fill(w, target, start, log.LogStart)
+		return p.fill(w, target, start, log)
 	}
 	epochs := resumedEpochs(&p.progress, start.EndOffset, start.LastEpoch)
 	if err := checkHistory(p.ctx, target, log, epochs, start.EndOffset); err != nil {
@@ -109,7 +109,7 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 	case !skipsGaps(w.mirror):
 		return p.gapFault(target, start)
 	case follow:
-		return p.crossGap(w, target, start)
+		return p.crossGap(w, target, start, log)
 	}
 	p.progress.Epochs, p.progress.CopiedOffset = epochs, start.EndOffset
 	commands := enterMirroring(p.id, w.have.Status)
