@@ -1,9 +1,9 @@
 package sim
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -15,6 +15,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kafka-mirror-proxy/protocol/batch"
 )
 
 // trouble is how often what goes wrong, per thousand requests; and for produce requests alone.
@@ -42,6 +44,8 @@ type cluster struct {
 	sources      []*source           // or
 	destinations []*destination
 	conns        map[net.Conn]int32
+	told         map[told]int32 // the leader epoch at which it was
+	defied       string
 	closed       bool
 	group        sync.WaitGroup
 }
@@ -61,8 +65,8 @@ func (c *cluster) host(broker int32) string { return c.name + strconv.Itoa(int(b
 
 var errRefused = errors.New("connection refused")
 
-// dial connects to a broker by its "host:port".
-func (c *cluster) dial(_ context.Context, addr string) (net.Conn, error) {
+// dial connects a process to a broker by its "host:port".
+func (c *cluster) dial(from, addr string) (net.Conn, error) {
 	host, _, _ := strings.Cut(addr, ":")
 	id, err := strconv.Atoi(strings.TrimPrefix(host, c.name))
 	c.mu.Lock()
@@ -73,7 +77,7 @@ func (c *cluster) dial(_ context.Context, addr string) (net.Conn, error) {
 	client, server := net.Pipe()
 	c.conns[server] = int32(id)
 	c.group.Go(func() {
-		c.serve(server, int32(id))
+		c.serve(server, int32(id), from)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.conns, server)
@@ -111,13 +115,14 @@ func (c *cluster) chance(perThousand int) bool {
 
 // serve answers the requests of a connection, one after the other, as a broker does. A request that was read whole is
 // carried out whether or not its client is still there.
-func (c *cluster) serve(conn net.Conn, broker int32) {
+func (c *cluster) serve(conn net.Conn, broker int32, from string) {
 	defer conn.Close()
 	for {
 		request, header, err := readRequest(conn)
 		if err != nil {
 			return
 		}
+		c.noteWrite(request, from)
 		fault := c.drawFault(request, broker)
 		if fault.cutBefore {
 			return
@@ -132,6 +137,48 @@ func (c *cluster) serve(conn net.Conn, broker int32) {
 		}
 		if _, err := conn.Write(frame(answer, header)); err != nil {
 			return
+		}
+		c.noteAnswer(request, answer, from)
+	}
+}
+
+// told is that a process was answered that its batch stands at a wrong offset.
+type told struct {
+	process   string
+	partition int32
+}
+
+// noteAnswer notes who was told that a batch stands at another offset than its own.
+func (c *cluster) noteAnswer(request kmsg.Request, answer kmsg.Response, from string) {
+	produce, is := request.(*kmsg.ProduceRequest)
+	if !is {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, t := range answer.(*kmsg.ProduceResponse).Topics {
+		for j, p := range t.Partitions {
+			if p.ErrorCode == 0 && batch.SequenceOf(p.BaseOffset) != batch.Batch(produce.Topics[i].Partitions[j].Records).BaseSequence() {
+				c.told[told{from, p.Partition}] = c.destinations[p.Partition].epoch
+			}
+		}
+	}
+}
+
+// noteWrite notes who writes to a partition in spite of what it was told. After an election the log may be another one.
+func (c *cluster) noteWrite(request kmsg.Request, from string) {
+	produce, is := request.(*kmsg.ProduceRequest)
+	if !is {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range produce.Topics {
+		for _, p := range t.Partitions {
+			if epoch, ok := c.told[told{from, p.Partition}]; ok && c.destinations[p.Partition].epoch == epoch && c.defied == "" {
+				c.defied = fmt.Sprintf("partition %d: %s was answered that a batch stands at a wrong offset, and wrote the batch of offset %d (modulo 2^31) all the same",
+					p.Partition, from, batch.Batch(p.Records).BaseSequence())
+			}
 		}
 	}
 }

@@ -203,6 +203,9 @@ func runCase(t *testing.T, p *plan, counts *counts) (failure string) {
 		go w.expireProducers(ctx)
 		failure = w.play()
 		w.stop()
+		if failure == "" {
+			failure = w.destination.defied
+		}
 		if failure != "" {
 			failure = fmt.Sprintf("%s\nseed %d, plan %v\n%s", failure, p.seed, p, strings.Join(w.journal.lines, "\n"))
 		}

@@ -123,12 +123,12 @@ func (c *gatedConn) Close() error {
 	return c.Conn.Close()
 }
 
-func (g *gate) dial(c *cluster) func(ctx context.Context, addr string) (net.Conn, error) {
+func (g *gate) dial(c *cluster, name string) func(ctx context.Context, addr string) (net.Conn, error) {
 	return func(ctx context.Context, addr string) (net.Conn, error) {
 		if _, err := g.pass(); err != nil {
 			return nil, err
 		}
-		conn, err := c.dial(ctx, addr)
+		conn, err := c.dial(name, addr)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +176,7 @@ func (o *owner) Lease() bool                                                { re
 func (o *owner) Destination() *kgo.Client                                   { return o.clients[1] }
 func (o *owner) Source(context.Context, *state.Mirror) (*kgo.Client, error) { return o.clients[0], nil }
 func (o *owner) DialDestination(ctx context.Context, addr string) (net.Conn, error) {
-	return o.gate.dial(o.destination)(ctx, addr)
+	return o.gate.dial(o.destination, o.name)(ctx, addr)
 }
 
 func (o *owner) Do(ctx context.Context, commands ...state.Command) error {
@@ -202,7 +202,7 @@ func newOwner(t *testing.T, name string, shared *ownership, source, destination 
 	o := &owner{name: name, shared: shared, source: source, destination: destination, done: make(chan error, 1)}
 	o.gate.conns = map[*gatedConn]bool{}
 	for _, c := range []*cluster{source, destination} {
-		dial := o.gate.dial(c)
+		dial := o.gate.dial(c, name)
 		var seeds []string
 		for id := range c.brokers {
 			seeds = append(seeds, c.host(id)+":9092")

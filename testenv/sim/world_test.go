@@ -45,7 +45,7 @@ func newWorld(t *testing.T, p *plan, counts *counts) *world {
 	w.destination = &cluster{name: "d", topicID: destinationID, configs: map[string]string{expirationConfig: strconv.FormatInt(expiration.Milliseconds(), 10), "max.message.bytes": "1048588"}}
 	for i, c := range []*cluster{w.source, w.destination} {
 		c.topic, c.brokers, c.latency, c.counts, c.wait = topicName, 2, p.latency, counts, ambiguousWait-time.Second
-		c.random, c.stalled, c.conns = rand.New(rand.NewPCG(p.seed, uint64(10+i))), map[int32]time.Time{}, map[net.Conn]int32{}
+		c.random, c.stalled, c.conns, c.told = rand.New(rand.NewPCG(p.seed, uint64(10+i))), map[int32]time.Time{}, map[net.Conn]int32{}, map[told]int32{}
 	}
 	w.setTrouble(p.trouble)
 	commands := []state.Command{
