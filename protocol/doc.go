@@ -6,12 +6,13 @@
 // everything), then one file per API.
 //
 //	Produce                peeked, walked, split, merged        produce.go, produce_split.go, produce_answer.go
-//	Fetch                  request peeked, answer walked        fetch_request.go, fetch_walk.go, fetch_endpoints.go
+//	Fetch                  request peeked, answer walked,       fetch_request.go, fetch_walk.go, fetch_endpoints.go,
+//	                       record sets exchanged                fetch_records.go
 //	Metadata               broker addresses                     metadata.go
 //	FindCoordinator        coordinator addresses, key type 3    coordinator.go
 //	DescribeCluster        broker and controller addresses      cluster.go
 //	DescribeQuorum         listeners of the voters' nodes       quorum.go
-//	ShareFetch/Acknowledge node endpoints                       share.go
+//	ShareFetch/Acknowledge node endpoints, record sets          share.go
 //	ApiVersions            what clients may send                apiversions.go
 //	AddPartitionsToTxn, WriteTxnMarkers                         txn.go
 //	topics, configs        split, merged                        admin.go, admin_*.go, createtopics.go

@@ -6,12 +6,12 @@
 //	client ──► window ──► Session.OnRequest ──► verb ──► broker
 //	                        │ push entry (before the bytes go upstream)
 //	                        ▼
-//	                  queue: relay | edit | walk | merge | local | probe
+//	                  queue: relay | edit | walk | hide | merge | local | probe
 //	                        │ pop entry (after the answer is written)
 //	                        ▲
 //	client ◄── verb ◄── Session.OnResponse ◄── window ◄── broker
 //
-// The Session (session.go, request.go, write.go, admin.go, response.go) decides; it does no I/O and reads no
+// The Session (session.go, request.go, write.go, admin.go, fetch.go, response.go) decides; it does no I/O and reads no
 // clock. An Engine (engine.go; engine_net.go is the one there is) owns sockets, buffers and
 // deadlines and carries the decisions out. Kafka answers in request order on a connection, so
 // the queue (inflight.go) is a plain FIFO, correlation ids are never rewritten, and an answer
@@ -21,6 +21,9 @@
 // answered. acks=0 has no answer, so a probe (an ApiVersions v0 request of our own) is slipped
 // in behind it: a broker takes the requests of a connection one at a time, so its answer to the
 // probe says that the produce is done with.
+//
+// Filler (records that a mirror writes where its source has none) is hidden from consumers: see fetch.go. A Fetch answer
+// that may hold some is held whole and looked into; all others pass unread.
 //
 // While a barrier waits, a client may not keep a produce unfinished: see patrol.go.
 //

@@ -403,6 +403,7 @@ func TestBadRequests(t *testing.T) {
 		"length just above":  {size(101<<20 + 1), CauseFrameLength},
 		"length 3":           {append(size(3), 0, 0, 0), CauseMalformed},
 		"produce v2":         {rawFrame(protocol.AppendRequestHeader(nil, 0, 2, 1, "c"), make([]byte, 30)), CauseUnsupported},
+		"fetch v3":           {rawFrame(protocol.AppendRequestHeader(nil, 1, 3, 1, "c"), make([]byte, 30)), CauseUnsupported},
 		"metadata v99":       {metadata, CauseUnsupported},
 		"raw SASL":           {requestFrame(1, handshake), CauseUnsupported},
 		"cut produce":        {short, CauseMalformed},
