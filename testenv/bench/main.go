@@ -33,10 +33,12 @@ const (
 	rowProxy         = "proxy"
 	rowReplicate1KiB = "replicate-1KiB"
 	rowReplicate100B = "replicate-100B"
+	// rowSmallBatches has 100-byte records in batches of 1 KiB, which the mirror merges.
+	rowSmallBatches = "replicate-small-batches"
 )
 
 func allRows() []string {
-	return []string{rowNoProxy, rowRelay, rowProxy, rowReplicate1KiB, rowReplicate100B}
+	return []string{rowNoProxy, rowRelay, rowProxy, rowReplicate1KiB, rowReplicate100B, rowSmallBatches}
 }
 
 // relayCommand is what this program plays when it runs itself; not for users.
@@ -151,7 +153,7 @@ func (b *bench) run(ctx context.Context) (report, error) {
 		r.Load = strings.TrimSpace(string(load))
 	}
 	fmt.Printf("machine: %s; load average before: %s\n", r.Machine, r.Load)
-	if b.has(rowProxy, rowReplicate1KiB, rowReplicate100B) {
+	if b.has(rowProxy, rowReplicate1KiB, rowReplicate100B, rowSmallBatches) {
 		b.proxyProgram = filepath.Join(b.dir, "kafka-mirror-proxy")
 		program := "kafka-mirror-proxy/cmd/kafka-mirror-proxy"
 		if b.profile != "" {
@@ -179,7 +181,7 @@ func (b *bench) run(ctx context.Context) (report, error) {
 	if b.has(rowNoProxy, rowRelay, rowProxy) {
 		r.Fronts = b.frontRows(ctx)
 	}
-	if b.has(rowReplicate1KiB, rowReplicate100B) {
+	if b.has(rowReplicate1KiB, rowReplicate100B, rowSmallBatches) {
 		if r.Replication, err = b.replicationRows(ctx); err != nil {
 			return r, err
 		}

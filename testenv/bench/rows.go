@@ -107,7 +107,11 @@ func (b *bench) replicationRows(ctx context.Context) ([]replicationRow, error) {
 		return nil, err
 	}
 	var rows []replicationRow
-	for _, row := range []replicationRow{{Name: rowReplicate1KiB, RecordBytes: 1024}, {Name: rowReplicate100B, RecordBytes: smallRecordBytes}} {
+	for _, row := range []replicationRow{
+		{Name: rowReplicate1KiB, RecordBytes: 1024, BatchBytes: replicationBatchBytes},
+		{Name: rowReplicate100B, RecordBytes: smallRecordBytes, BatchBytes: replicationBatchBytes},
+		{Name: rowSmallBatches, RecordBytes: smallRecordBytes, BatchBytes: 1 << 10},
+	} {
 		if !b.has(row.Name) {
 			continue
 		}
@@ -121,8 +125,12 @@ func (b *bench) replicationRows(ctx context.Context) ([]replicationRow, error) {
 }
 
 func (b *bench) replicationRow(ctx context.Context, source *testenv.Kafka, row *replicationRow) (err error) {
-	l := load{topic: row.Name, partitions: replicationPartitions, recordBytes: row.RecordBytes, batchBytes: replicationBatchBytes}
-	if _, err := fill(ctx, source, l, b.length); err != nil {
+	l := load{topic: row.Name, partitions: replicationPartitions, recordBytes: row.RecordBytes, batchBytes: row.BatchBytes}
+	length := b.length
+	if row.Name == rowSmallBatches {
+		length /= 10 // they take long to write
+	}
+	if _, err := fill(ctx, source, l, length); err != nil {
 		return err
 	}
 	proxy, err := proxyFront(ctx, b)

@@ -46,6 +46,7 @@ func (f frontRow) betweenPerGB(m measurement) string {
 type replicationRow struct {
 	Name        string `json:"name"`
 	RecordBytes int    `json:"record_bytes"`
+	BatchBytes  int32  `json:"batch_bytes"` // of the source
 	measurement
 	Error string `json:"error,omitempty"`
 }
@@ -98,7 +99,7 @@ func (r report) verdicts() []string {
 			verdict("proxy over relay, consume CPU", proxy.Consume.processCPUPerGB()/relay.Consume.processCPUPerGB(), "x", relayFactor))
 	}
 	for _, m := range r.Replication {
-		if m.Error != "" {
+		if m.Error != "" || m.Name == rowSmallBatches {
 			continue
 		}
 		if m.RecordBytes == smallRecordBytes {
