@@ -42,7 +42,7 @@ type partition struct {
 	of        string             // the mirror that all of this is about
 	desired   state.Desired      // at the last look
 	since     time.Time          // nothing that UncleanOffset is about was sent later
-	notBefore time.Time          // metadata must be newer: set by each trouble
+	notBefore time.Time          // metadata must be newer: set by each trouble, and when something else is desired
 	window    reservation        // how far ahead to reserve
 	trimmedAt time.Time          // when records were last deleted behind the copy, or that was tried
 	doubt     doubt              // whether something that was sent may still come
@@ -114,6 +114,7 @@ func (p *partition) run() {
 		p.parked = nil
 		if w.topic.Desired != p.desired {
 			p.desired, p.missing = w.topic.Desired, 0
+			p.notBefore = p.tenure.cfg.Clock() // while it was paused the source topic may have been recreated
 		}
 		next := plan(w.topic.Desired, w.have.Status)
 		err := p.take(next, w)

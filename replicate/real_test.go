@@ -193,39 +193,6 @@ func TestSourceTopicDeletedReal(t *testing.T) {
 	}
 }
 
-// TestSourceTopicRecreatedReal: what the new topic holds is not copied behind the old one's.
-func TestSourceTopicRecreatedReal(t *testing.T) {
-	const topic = "recreated"
-	r := realRig(t)
-	r.createTopic(topic, 1, nil)
-	r.produce(topic, 0, 0, 30, []byte("old"))
-	r.start()
-	id := r.add(topic, 1)
-	r.awaitStatus(id, 1, state.Mirroring)
-	r.awaitCaughtUp(topic, 1)
-	r.do(state.PauseTopic{Mirror: "m", Name: topic}) // so that deletion and creation fall between two looks
-	r.awaitStatus(id, 1, state.Paused)
-	admin := kadm.NewClient(r.source)
-	if _, err := admin.DeleteTopic(context.Background(), topic); err != nil {
-		t.Fatal(err)
-	}
-	testenv.Eventually(t, patience, "the topic to be created anew", func() error {
-		_, err := admin.CreateTopic(context.Background(), 1, 1, nil, topic)
-		return err
-	})
-	topicID(t, r.source, topic)
-	r.source = client(t, r.clusters.source, kgo.RecordPartitioner(kgo.ManualPartitioner())) // the old one remembers the old topic
-	r.produce(topic, 0, 0, 60, []byte("new"))
-	r.do(state.ResumeTopic{Mirror: "m", Name: topic})
-	r.awaitStatus(id, 1, state.Failed)
-	wantError(t, r.partition(id, 0), "was recreated")
-	if _, logEnds := ends(t, r.destination, topic); logEnds[topic][0].Offset != 30 {
-		t.Errorf("the destination was written to: %v", logEnds)
-	}
-	r.do(state.RemoveTopic{Mirror: "m", Name: topic})
-	r.awaitStatus(id, 1, state.Stopped)
-}
-
 // TestTooLargeReal: one partition's batch is larger than the destination allows. Only that
 // partition is FAILED, with size and offset, and it goes on by itself once the limit is raised by somebody.
 func TestTooLargeReal(t *testing.T) {

@@ -30,6 +30,8 @@ type KafkaConfig struct {
 	// log in by SASL PLAIN with their names as passwords. The first user is a super user; the others, and ANONYMOUS, may do
 	// everything with what no ACL is about.
 	Users []string
+	// Tiered gives the brokers, of the default version, tiered storage for the topics that ask for it (remote.storage.enable).
+	Tiered bool
 	// Properties are set on every node and win over what this package sets.
 	Properties map[string]string
 	// Dir holds logs, data and configuration. Empty means a temporary directory, which Close
@@ -45,6 +47,7 @@ type Kafka struct {
 	config    KafkaConfig
 	clusterID string
 	zooKeeper *zooKeeper // nil without
+	tieredJar string
 	dir       string
 	ports     *PortBlock
 	spawner   *spawner
@@ -88,6 +91,11 @@ func startKafka(ctx context.Context, config KafkaConfig, java javaCommand) (*Kaf
 		return nil, fmt.Errorf("start kafka: %w", err)
 	}
 	k := &Kafka{config: config, clusterID: newClusterID(), dir: dir, ports: ports, spawner: newSpawner()}
+	if config.Tiered {
+		if k.tieredJar, err = tieredStorage(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("start kafka: %w", err), k.Close())
+		}
+	}
 	if java.version.zooKeeper {
 		k.zooKeeper = &zooKeeper{addr: ports.Addr(config.Brokers), dir: filepath.Join(dir, "zookeeper"), java: java, spawner: k.spawner}
 	}

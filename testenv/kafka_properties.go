@@ -43,6 +43,9 @@ func (k *Kafka) properties(id int32) map[string]string {
 	if len(k.config.Users) > 0 {
 		k.addUsers(properties)
 	}
+	if k.config.Tiered {
+		k.addTiered(properties)
+	}
 	maps.Copy(properties, k.config.Properties)
 	return properties
 }
