@@ -255,16 +255,17 @@ func TestOneAckReal(t *testing.T) {
 }
 
 // TestSizesReal: batches around the destination's max.message.bytes, and far above, are copied; the limit is raised for
-// the topic, and only as far as needed.
+// the topic, and only as far as needed. Batches that are small on the wire only, as they compress well, are no trouble either,
+// also where they are looked into (gzip).
 func TestSizesReal(t *testing.T) {
-	const topic, partitions = "sizes", 5
+	const topic, partitions = "sizes", 7
 	r := realRig(t)
 	large := "41943040"
 	r.createTopic(topic, partitions, nil)
 	if err := alterTopic(context.Background(), r.source, topic, map[string]*string{"max.message.bytes": &large}); err != nil {
 		t.Fatal(err)
 	}
-	limit := 1_000_000
+	limit := 1 << 20
 	text := strconv.Itoa(limit)
 	if err := alterTopic(context.Background(), r.destination, topic, map[string]*string{"max.message.bytes": &text}); err != nil {
 		t.Fatal(err)
@@ -280,6 +281,13 @@ func TestSizesReal(t *testing.T) {
 		}
 		records := []*kgo.Record{{Topic: topic, Partition: int32(i), Value: value[:n]}}
 		if err := c.ProduceSync(context.Background(), records...).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, codec := range []kgo.CompressionCodec{kgo.GzipCompression(), kgo.ZstdCompression()} {
+		small := client(t, r.clusters.source, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(40<<20), kgo.ProducerBatchCompression(codec))
+		record := &kgo.Record{Topic: topic, Partition: int32(len(sizes) + i), Value: make([]byte, 30<<20)}
+		if err := small.ProduceSync(context.Background(), record).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}

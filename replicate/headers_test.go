@@ -14,22 +14,22 @@ import (
 	"kafka-mirror-proxy/state"
 )
 
-// rawLog is the batches of partition 0 of a topic from its start to an offset.
-func rawLog(t *testing.T, c *kgo.Client, topic string, end int64) (log []batch.Batch) {
+// rawLog is the batches of a partition from offset 0 to an offset. Each must be whole, with the CRC that its bytes have.
+func rawLog(t *testing.T, c *kgo.Client, topic string, partition int32, end int64) (log []batch.Batch) {
 	t.Helper()
 	cluster := connect.NewCluster(c, time.Now)
 	found, err := cluster.Topic(context.Background(), topic, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	leader, err := found.Leader(0)
+	leader, err := found.Leader(partition)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for at := int64(0); at < end; at = log[len(log)-1].LastOffset() + 1 {
-		raw, err := cluster.FetchBatches(context.Background(), leader.ID, found, 0, at)
+		raw, err := cluster.FetchBatches(context.Background(), leader.ID, found, partition, at)
 		if err == nil {
-			_, err = batch.Each(raw, func(b batch.Batch) error { log = append(log, b); return nil })
+			_, err = batch.Each(raw, func(b batch.Batch) error { log = append(log, b); return batch.Validate(b) })
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestHeadersReal(t *testing.T) {
 			}
 		}
 	}
-	want, got := rawLog(t, r.source, topic, int64(len(all))), rawLog(t, r.destination, topic, int64(len(all)))
+	want, got := rawLog(t, r.source, topic, 0, int64(len(all))), rawLog(t, r.destination, topic, 0, int64(len(all)))
 	if len(want) != len(all) || len(got) != len(all) {
 		t.Fatalf("%d batches, the source has %d", len(got), len(want))
 	}

@@ -156,6 +156,11 @@ func TestTransactionsReal(t *testing.T) {
 		return nil
 	})
 
+	_, copiedEnds := ends(t, r.destination, topic)
+	for i := range int32(partitions) { // as the destination has it: every CRC is right
+		rawLog(t, r.destination, topic, i, copiedEnds[topic][i].Offset)
+	}
+
 	// The mirror of the mirror, read directly: with filler as it is stored.
 	last, err := testenv.StartFake(testenv.FakeConfig{Brokers: 1})
 	if err != nil {
