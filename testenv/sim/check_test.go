@@ -206,6 +206,11 @@ func runCase(t *testing.T, p *plan, counts *counts) (failure string) {
 		if failure == "" {
 			failure = w.destination.defied
 		}
+		for _, o := range w.all {
+			if failure == "" && o.defied.Load() {
+				failure = o.name + " has written to a mirror topic without the lease"
+			}
+		}
 		if failure != "" {
 			failure = fmt.Sprintf("%s\nseed %d, plan %v\n%s", failure, p.seed, p, strings.Join(w.journal.lines, "\n"))
 		}
@@ -224,6 +229,14 @@ func (w *world) play() string {
 	}
 	if err := w.awaitRest(); err != nil {
 		return "it does not come to rest: " + err.Error()
+	}
+	if w.plan.has(loseTail) { // also while nothing is written
+		for i := range w.plan.partitions {
+			w.take(step{what: loseTail, partition: i, random: w.plan.seed})
+		}
+		if err := w.awaitRest(); err != nil {
+			return "it does not come to rest after the destination lost its tail: " + err.Error()
+		}
 	}
 	// What is still under way arrives; the record after it shows where it stands.
 	time.Sleep(clientGivesUp + ambiguousWait)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafka-mirror-proxy/replicate"
 	"kafka-mirror-proxy/state"
@@ -85,11 +87,20 @@ func (g *gate) kill() {
 	g.thaw()
 }
 
+// leaseless says that the process writes to a mirror topic although its lease was over at an earlier moment. (At the same
+// moment it may have looked before.) b is what it writes; a frame begins with its size and the key of its API.
+func (c *gatedConn) leaseless(b []byte) bool {
+	lostAt := c.owner.lostAtNs.Load()
+	return c.produces && len(b) > 8 && binary.BigEndian.Uint16(b[4:]) == uint16(kmsg.Produce.Int16()) && lostAt != 0 && time.Now().UnixNano() > lostAt
+}
+
 // gatedConn is a connection of a process that can be stopped. A write that had begun when it was stopped goes out when it
 // goes on, whatever its deadline: the process looks at no clock between its last check and the system call.
 type gatedConn struct {
 	net.Conn
-	gate *gate
+	gate     *gate
+	owner    *owner
+	produces bool // it is for produce requests, which are written frame by frame
 }
 
 func (c *gatedConn) Read(b []byte) (int, error) {
@@ -109,6 +120,8 @@ func (c *gatedConn) Write(b []byte) (int, error) {
 		if err := c.Conn.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
 			return 0, err
 		}
+	} else if c.leaseless(b) {
+		c.owner.defied.Store(true)
 	}
 	return c.Conn.Write(b)
 }
@@ -123,16 +136,18 @@ func (c *gatedConn) Close() error {
 	return c.Conn.Close()
 }
 
-func (g *gate) dial(c *cluster, name string) func(ctx context.Context, addr string) (net.Conn, error) {
-	return func(ctx context.Context, addr string) (net.Conn, error) {
+// dialer connects the process to a cluster; for produce requests, or for all others.
+func (o *owner) dialer(c *cluster, produces bool) func(ctx context.Context, addr string) (net.Conn, error) {
+	g := &o.gate
+	return func(_ context.Context, addr string) (net.Conn, error) {
 		if _, err := g.pass(); err != nil {
 			return nil, err
 		}
-		conn, err := c.dial(name, addr)
+		conn, err := c.dial(o.name, addr)
 		if err != nil {
 			return nil, err
 		}
-		gated := &gatedConn{Conn: conn, gate: g}
+		gated := &gatedConn{Conn: conn, gate: g, owner: o, produces: produces}
 		g.mu.Lock()
 		g.conns[gated] = true
 		g.mu.Unlock()
@@ -160,8 +175,10 @@ type owner struct {
 	gate       gate
 	holds      atomic.Bool
 	generation atomic.Int64
-	always     bool        // its lease lies: it believes to own the mirrors whatever happens
-	faulty     atomic.Bool // its writes of the state end in nobody knows what, now and then
+	lostAtNs   atomic.Int64 // when it lost the ownership, 0 while it has it
+	defied     atomic.Bool  // it wrote to a mirror topic without the lease
+	always     bool         // its lease lies: it believes to own the mirrors whatever happens
+	faulty     atomic.Bool  // its writes of the state end in nobody knows what, now and then
 
 	clients             []*kgo.Client
 	source, destination *cluster
@@ -176,7 +193,7 @@ func (o *owner) Lease() bool                                                { re
 func (o *owner) Destination() *kgo.Client                                   { return o.clients[1] }
 func (o *owner) Source(context.Context, *state.Mirror) (*kgo.Client, error) { return o.clients[0], nil }
 func (o *owner) DialDestination(ctx context.Context, addr string) (net.Conn, error) {
-	return o.gate.dial(o.destination, o.name)(ctx, addr)
+	return o.dialer(o.destination, true)(ctx, addr)
 }
 
 func (o *owner) Do(ctx context.Context, commands ...state.Command) error {
@@ -202,7 +219,7 @@ func newOwner(t *testing.T, name string, shared *ownership, source, destination 
 	o := &owner{name: name, shared: shared, source: source, destination: destination, done: make(chan error, 1)}
 	o.gate.conns = map[*gatedConn]bool{}
 	for _, c := range []*cluster{source, destination} {
-		dial := o.gate.dial(c, name)
+		dial := o.dialer(c, false)
 		var seeds []string
 		for id := range c.brokers {
 			seeds = append(seeds, c.host(id)+":9092")
@@ -233,6 +250,9 @@ func newOwner(t *testing.T, name string, shared *ownership, source, destination 
 // own makes it the owner, or not any more.
 func (o *owner) own(generation int64) {
 	o.generation.Store(generation)
+	if o.lostAtNs.Store(0); generation == 0 {
+		o.lostAtNs.Store(time.Now().UnixNano())
+	}
 	o.holds.Store(generation != 0)
 }
 

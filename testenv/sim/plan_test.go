@@ -21,6 +21,7 @@ type plan struct {
 	acks       string // mirror.produce.acks
 	raise      bool   // mirror.produce.raise-producer-expiration
 	remove     bool   // in the end the topic is removed from the mirror, and users write to it
+	dies       bool   // the owner dies just before that
 	checkEvery time.Duration
 	trouble    trouble // of the destination; the source's requests are cut and slow at half the rate
 	stateFails bool
@@ -71,6 +72,7 @@ func newPlan(seed uint64) *plan {
 		lag: choose(r, 0, 30*time.Millisecond, time.Second), latency: choose(r, time.Millisecond, 20*time.Millisecond),
 	}
 	p.remove = p.owners != "both" && p.partitions == 1 && r.IntN(3) == 0
+	p.dies = p.remove && r.IntN(2) == 0
 	p.preset = p.start > 1000 || r.IntN(8) == 0
 	rate := func(most int) int { return choose(r, 0, 0, most/10, most) }
 	p.trouble = trouble{cut: rate(20), slow: rate(20), lost: rate(60), unanswered: rate(120), late: rate(60), abandoned: rate(60), refused: rate(60), stuck: rate(40)}

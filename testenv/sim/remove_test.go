@@ -13,8 +13,18 @@ import (
 // nothing of the mirror may come behind a user's record, however late.
 func (w *world) handOverToUsers() string {
 	w.journal.add("*** remove the topic")
+	if w.plan.dies {
+		w.dieWriting()
+	}
 	if err := w.states[0].Do(context.Background(), state.RemoveTopic{Mirror: "m", Name: topicName}); err != nil {
 		return err.Error()
+	}
+	if w.plan.dies {
+		time.Sleep(standbyWaits)
+		if w.plan.owners == "one" {
+			w.addOwner(w.states[0])
+		}
+		w.owners[0].own(w.next())
 	}
 	p := w.partitions(0)[0]
 	for begun := time.Now(); p.Status != state.Stopped; p = w.partitions(0)[0] {
@@ -46,6 +56,23 @@ func (w *world) handOverToUsers() string {
 		return "STOPPED, and wrong: " + several(wrong)
 	}
 	return ""
+}
+
+// dieWriting kills the owner while a batch is under way that is appended later, behind what the log holds by now.
+func (w *world) dieWriting() {
+	w.setTrouble(trouble{abandoned: 1000})
+	w.take(step{what: appendMany, random: w.plan.seed})
+	time.Sleep(300 * time.Millisecond)
+	w.setTrouble(trouble{})
+	for _, o := range w.owners {
+		if o.holds.Load() {
+			o.gate.kill()
+			o.cancel()
+			o.own(0)
+			w.remove(o)
+			return
+		}
+	}
 }
 
 // user writes a record to the destination, as anybody may once the topic is STOPPED. It returns its offset.
