@@ -27,7 +27,9 @@ type gate struct {
 	frozen chan struct{} // nil while it runs; closed when it goes on
 	since  time.Time
 	dead   bool
-	conns  map[*gatedConn]bool
+	// leaseless: it has no lease before that, since it stood still for longer than its lease.
+	leaseless time.Time
+	conns     map[*gatedConn]bool
 }
 
 var errDead = errors.New("the process is dead")
@@ -60,20 +62,20 @@ func (g *gate) freeze() {
 func (g *gate) thaw() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.frozen != nil {
-		close(g.frozen)
-		g.frozen = nil
+	if g.frozen == nil {
+		return
 	}
+	if time.Since(g.since) >= lease { // it was lost meanwhile, and may be won back by a heartbeat
+		g.leaseless = time.Now().Add(heartbeat)
+	}
+	close(g.frozen)
+	g.frozen = nil
 }
 
-// frozenFor is how long the process has been stopped by now.
-func (g *gate) frozenFor() time.Duration {
+func (g *gate) hasLease() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.frozen == nil {
-		return 0
-	}
-	return time.Since(g.since)
+	return !time.Now().Before(g.leaseless)
 }
 
 // kill is SIGKILL: what was written before is on its way, nothing else is.
@@ -166,7 +168,10 @@ func newOwnership(seed uint64) *ownership {
 	return &ownership{Memory: state.NewMemory(), random: rand.New(rand.NewPCG(seed, 3))}
 }
 
-const lease = 4 * time.Second
+const (
+	lease     = 4 * time.Second
+	heartbeat = time.Second
+)
 
 // owner is a process that replicates while it believes to own the mirrors.
 type owner struct {
@@ -189,11 +194,16 @@ type owner struct {
 func (o *owner) View() *state.View                                          { return o.shared.Memory.View() }
 func (o *owner) Subscribe() (<-chan struct{}, func())                       { return o.shared.Memory.Subscribe() }
 func (o *owner) Generation() int64                                          { return o.generation.Load() }
-func (o *owner) Lease() bool                                                { return o.holds.Load() && (o.always || o.gate.frozenFor() < lease) }
 func (o *owner) Destination() *kgo.Client                                   { return o.clients[1] }
 func (o *owner) Source(context.Context, *state.Mirror) (*kgo.Client, error) { return o.clients[0], nil }
 func (o *owner) DialDestination(ctx context.Context, addr string) (net.Conn, error) {
 	return o.dialer(o.destination, true)(ctx, addr)
+}
+
+// Lease is looked at by a process that runs: one that stands still finds out when it goes on.
+func (o *owner) Lease() bool {
+	_, err := o.gate.pass()
+	return err == nil && o.holds.Load() && (o.always || o.gate.hasLease())
 }
 
 func (o *owner) Do(ctx context.Context, commands ...state.Command) error {

@@ -191,7 +191,16 @@ func (w *world) changeSource(s step, r *rand.Rand) {
 			p.deleteTo(p.start + 1 + r.Int64N(p.hw-p.start))
 		}
 	case truncate:
+		was := p.end
 		p.truncate(p.end-r.Int64N(min(p.end-p.start, 30)+1), 1-p.leader)
+		if r.IntN(2) == 0 { // it goes on at once, and little of that is left to compare with
+			for p.end <= was {
+				p.append(1+r.IntN(6), -1, false, w.timestampMs(r))
+			}
+			for range 5 {
+				p.compact()
+			}
+		}
 	case moveSource:
 		p.elect(1 - p.leader)
 	}
