@@ -242,6 +242,10 @@ func (w *world) disturbDestination(s step, r *rand.Rand) {
 
 // freeze stops a process for a while. Where another one stands by, that takes over when it has heard nothing for long.
 func (w *world) freeze(o *owner, r *rand.Rand) {
+	if r.IntN(2) == 0 { // in the middle of its work
+		w.take(step{what: appendMany, random: r.Uint64()})
+		time.Sleep(time.Duration(r.Int64N(int64(60 * time.Millisecond))))
+	}
 	o.gate.freeze()
 	length := time.Duration(r.Int64N(int64(70 * time.Second)))
 	if r.IntN(2) == 0 {
