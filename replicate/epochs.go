@@ -56,15 +56,21 @@ func lastKnownEpoch(runs []state.EpochRun, end int64) (epoch int32, upTo int64) 
 }
 
 // resumedEpochs is what is known of the records below the end of the destination's log: what was recorded, which goes
-// as far as the copy is known to have come; or the epoch that the source shows for the last record.
+// as far as the copy is known to have come; and the epoch that the source shows for the last record. Of what lies between
+// nothing is known, as of a hole.
 func resumedEpochs(progress *state.Progress, end int64, tailEpoch int32) []state.EpochRun {
 	if end <= progress.CopiedOffset {
 		if runs := epochsBelow(progress.Epochs, end); len(runs) > 0 {
 			return runs
 		}
 	}
-	if tailEpoch < 0 {
-		return nil
+	var runs []state.EpochRun
+	if copied := progress.CopiedOffset; end > copied && len(progress.Epochs) > 0 {
+		runs = epochsBelow(progress.Epochs, copied)
+		runs = appendEpoch(runs, copied, -1)
 	}
-	return []state.EpochRun{{Epoch: tailEpoch, StartOffset: end - 1}}
+	if tailEpoch >= 0 {
+		runs = appendEpoch(runs, end-1, tailEpoch)
+	}
+	return runs
 }

@@ -176,3 +176,22 @@ func epochsFrom(epoch int32, starts ...int64) []state.EpochRun {
 	}
 	return runs
 }
+
+// What was recorded goes on to count below the offset that it reaches to, when the log has come further since and nothing is
+// left at its end that could be compared.
+func TestResumedEpochsReachAsFarAsRecorded(t *testing.T) {
+	progress := &state.Progress{CopiedOffset: 50, Epochs: []state.EpochRun{{Epoch: 3, StartOffset: 0}, {Epoch: 4, StartOffset: 40}}}
+	for _, test := range []struct {
+		end       int64
+		tail      int32
+		wantEpoch int32
+		wantUpTo  int64
+	}{{45, -1, 4, 45}, {50, 9, 4, 50}, {80, -1, 4, 50}, {80, 4, 4, 80}, {80, 7, 7, 80}} {
+		if epoch, upTo := lastKnownEpoch(resumedEpochs(progress, test.end, test.tail), test.end); epoch != test.wantEpoch || upTo != test.wantUpTo {
+			t.Errorf("log end %d, epoch %d at the source: epoch %d up to %d, want %d up to %d", test.end, test.tail, epoch, upTo, test.wantEpoch, test.wantUpTo)
+		}
+	}
+	if runs := resumedEpochs(&state.Progress{CopiedOffset: -1}, 80, -1); runs != nil {
+		t.Errorf("nothing was recorded: %v", runs)
+	}
+}

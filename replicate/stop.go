@@ -164,6 +164,8 @@ func (p *partition) needsFence(target produce.Target, position *produce.Position
 		return true, nil
 	case p.underWayIsOver():
 		return false, nil
+	case !position.InSequence():
+		return true, nil // behind what somebody else wrote, the mirror's next batch is still the one that is under way
 	}
 	guarded, err := p.tenure.engine.Guarded(p.ctx, target, position, underWayMost)
 	return !guarded, err

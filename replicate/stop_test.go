@@ -2,7 +2,9 @@ package replicate
 
 import (
 	"testing"
+	"time"
 
+	"kafka-mirror-proxy/replicate/produce"
 	"kafka-mirror-proxy/state"
 )
 
@@ -26,6 +28,16 @@ func TestRefusedResumptionStaysRefused(t *testing.T) {
 		if got := r.partition(id, 0).LastMirroredOffset; got != 10 {
 			t.Fatalf("last mirrored offset %d, want 10", got)
 		}
+	}
+}
+
+// A batch of unknown fate is in sequence still when somebody else's record stands where it belongs: it must be shut out.
+func TestFenceBehindAForeignWrite(t *testing.T) {
+	p := &partition{tenure: &tenure{cfg: &Config{Clock: time.Now}}, since: time.Now()}
+	p.progress.UncleanOffset = 11 // the batch at offset 10 may come yet
+	behind := produce.Position{EndOffset: 11, Producer: &produce.ProducerState{LastSequence: 9, LastTimestampMs: time.Now().UnixMilli()}}
+	if needed, err := p.needsFence(produce.Target{}, &behind); err != nil || !needed {
+		t.Errorf("a marker is needed: %t (%v)", needed, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -117,8 +118,9 @@ func (c *cluster) chance(perThousand int) bool {
 // carried out whether or not its client is still there.
 func (c *cluster) serve(conn net.Conn, broker int32, from string) {
 	defer conn.Close()
+	in := bufio.NewReader(conn)
 	for {
-		request, header, err := readRequest(conn)
+		request, header, err := readRequest(in)
 		if err != nil {
 			return
 		}
@@ -130,7 +132,11 @@ func (c *cluster) serve(conn net.Conn, broker int32, from string) {
 		if fault.abandon {
 			conn.Close()
 		}
-		time.Sleep(fault.delay)
+		if fault.late {
+			c.linger(conn, in, fault.delay)
+		} else {
+			time.Sleep(fault.delay)
+		}
 		answer := c.answer(request, broker, fault)
 		if answer == nil || fault.cutAfter {
 			return
@@ -140,6 +146,19 @@ func (c *cluster) serve(conn net.Conn, broker int32, from string) {
 		}
 		c.noteAnswer(request, answer, from)
 	}
+}
+
+// linger is the delay of a request; once its connection has ended, it is not under way for longer than wait.
+func (c *cluster) linger(conn net.Conn, in *bufio.Reader, delay time.Duration) {
+	begun := time.Now()
+	conn.SetReadDeadline(begun.Add(delay))
+	_, err := in.Peek(1)
+	conn.SetReadDeadline(time.Time{})
+	rest := delay - time.Since(begun)
+	if err != nil {
+		rest = min(rest, c.wait)
+	}
+	time.Sleep(rest)
 }
 
 // told is that a process was answered that its batch stands at a wrong offset.
@@ -187,6 +206,7 @@ func (c *cluster) noteWrite(request kmsg.Request, from string) {
 type fault struct {
 	cutBefore, cutAfter bool
 	abandon             bool // the client loses the connection at once; the request is carried out all the same
+	late                bool // the delay may be longer than the client waits
 	delay               time.Duration
 	refusal             int16
 }
@@ -211,6 +231,7 @@ func (c *cluster) drawFault(request kmsg.Request, broker int32) fault {
 		case c.chance(t.unanswered):
 			f.cutAfter = true
 		case c.chance(t.late): // answered after the client gave up, or just before
+			f.late = true
 			f.delay += time.Duration(c.random.Int64N(int64(clientGivesUp + c.wait)))
 		case c.chance(t.abandoned):
 			f.abandon = true
@@ -230,7 +251,7 @@ func (c *cluster) drawFault(request kmsg.Request, broker int32) fault {
 }
 
 // readRequest reads one frame. header is its correlation id.
-func readRequest(conn net.Conn) (kmsg.Request, int32, error) {
+func readRequest(conn io.Reader) (kmsg.Request, int32, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(conn, size[:]); err != nil {
 		return nil, 0, err
