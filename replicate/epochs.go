@@ -10,8 +10,8 @@ import (
 // destination has lost the end of its log.
 const maxEpochRuns = 8
 
-// appendEpoch notes that records from an offset on carry a source leader epoch; -1 is a hole in the source's log, filled
-// with no record to tell. Epochs only grow, so a hole between two records of one epoch belongs to it.
+// appendEpoch notes that records from an offset on carry a source leader epoch, -1 when that is not known. Epochs only grow,
+// so what is not known between two records of one epoch belongs to it.
 func appendEpoch(runs []state.EpochRun, start int64, epoch int32) []state.EpochRun {
 	n := len(runs)
 	switch {
@@ -35,7 +35,7 @@ func epochsBelow(runs []state.EpochRun, end int64) []state.EpochRun {
 	return slices.Clone(runs[:n])
 }
 
-// lastEpoch is the source leader epoch of the last record; -1 when it is not known, or the last one is filler for a hole.
+// lastEpoch is the source leader epoch of the last record; -1 when it is not known.
 func lastEpoch(runs []state.EpochRun) int32 {
 	if len(runs) == 0 {
 		return -1
@@ -43,8 +43,8 @@ func lastEpoch(runs []state.EpochRun) int32 {
 	return runs[len(runs)-1].Epoch
 }
 
-// lastKnownEpoch is the epoch of the last record below end that is no filler for a hole, and the offset behind it at most;
-// -1 for both when it is not known.
+// lastKnownEpoch is the epoch of the last record below end of which it is known, and the offset behind it at most; -1 for both
+// when there is none.
 func lastKnownEpoch(runs []state.EpochRun, end int64) (epoch int32, upTo int64) {
 	for _, run := range slices.Backward(runs) {
 		if run.Epoch >= 0 {

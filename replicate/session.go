@@ -67,7 +67,7 @@ func (s *session) deliver(answer *kmsg.FetchResponseTopicPartition, held *holdin
 	}
 	s.note(answer)
 	s.delivery = delivery{session: s, held: held}
-	err := s.translator.translate(answer.RecordBatches, newAborted(answer.AbortedTransactions), s.stream.QueuedBytes() > 0, coder, &s.delivery)
+	err := s.translator.translate(answer.RecordBatches, answer.HighWatermark, newAborted(answer.AbortedTransactions), s.stream.QueuedBytes() > 0, coder, &s.delivery)
 	if err != nil && !errors.Is(err, errNoRoom) {
 		s.stuck(s.faultOf(err))
 	}
@@ -142,7 +142,7 @@ func (d *delivery) push(bytes []byte, base int64, count int32, epoch int32, owne
 	d.session.stream.Push(produce.Batch{Bytes: bytes, BaseOffset: base, Count: count, Release: held.releaser})
 }
 
-// advance notes what was pushed. epoch is the source's leader epoch of the records from base on, -1 for filler.
+// advance notes what was pushed. epoch is the source's leader epoch of the records from base on, -1 in old formats.
 func (s *session) advance(base, next int64, epoch int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,6 +2,7 @@ package replicate
 
 import (
 	"errors"
+	"fmt"
 
 	"kafka-mirror-proxy/protocol/batch"
 	"kafka-mirror-proxy/replicate/produce"
@@ -25,7 +26,7 @@ type outlet interface {
 	// room says that more filler may be made. Batches of the source come in bounded answers, but holes know no bounds.
 	room() bool
 	// push takes a batch, ready for Produce, of count offsets from base on. epoch is the source's leader epoch, -1 where
-	// there is none. Bytes that are not owned belong to the answer that is being translated.
+	// its format has none. Bytes that are not owned belong to the answer that is being translated.
 	push(bytes []byte, base int64, count int32, epoch int32, owned bool)
 }
 
@@ -53,47 +54,67 @@ type run struct {
 	discards []bool // by batch that is no control batch
 }
 
-// translate takes the batches of one answer (whole ones, the last may be cut). merge says that small ones are worth being
-// merged. An error ends the session, but for errNoRoom.
-func (t *translator) translate(records []byte, aborted *abortedTransactions, merge bool, coder *batch.Coder, out outlet) error {
-	covered := t.next // offsets below are written, or in the run
+// translate takes the batches of one answer (whole ones, the last may be cut). highWatermark is the answer's. merge says that
+// small batches are worth being merged. An error ends the session, but for errNoRoom; what comes before the trouble is written.
+func (t *translator) translate(records []byte, highWatermark int64, aborted *abortedTransactions, merge bool, coder *batch.Coder, out outlet) error {
 	t.run.clear()
+	end, epoch, err := t.takeAll(records, highWatermark, aborted, merge, coder, out)
+	if endErr := t.endRun(coder, out); endErr != nil {
+		return endErr
+	}
+	if err != nil {
+		return err
+	}
+	return t.fillUpTo(end, epoch, out)
+}
+
+// takeAll writes the batches of an answer, or puts them into the run. It returns the offset that they go up to, and the leader
+// epoch of the last one.
+func (t *translator) takeAll(records []byte, highWatermark int64, aborted *abortedTransactions, merge bool, coder *batch.Coder, out outlet) (end int64, epoch int32, err error) {
+	end, epoch = t.next, -1
 	for {
 		b, rest, err := batch.Next(records)
-		if err != nil {
-			return err
-		}
-		if b == nil {
-			break
+		if err != nil || b == nil {
+			return end, epoch, err
 		}
 		class := batch.Classify(b)
 		if class.Kind == batch.KindInvalid {
-			return batch.Validate(b)
+			return end, epoch, batch.Validate(b)
 		}
 		discard, err := aborted.discards(b, coder)
 		if err != nil {
-			return err
+			return end, epoch, err
 		}
-		if last := lastOffset(b); last >= covered {
-			rewrite := class.Kind != batch.KindPassthrough || discard || b.BaseOffset() < covered
-			if t.run.count > 0 && !t.run.takes(b) {
-				if err := t.endRun(coder, out); err != nil {
-					return err
-				}
-			}
-			if rewrite || merge && len(b) <= smallBytes {
-				t.run.add(b, records, rewrite, discard)
-			} else if err := t.endRunWith(b, coder, out); err != nil {
-				return err
-			}
-			covered = last + 1
+		last := lastOffset(b)
+		switch rewrite := class.Kind != batch.KindPassthrough || discard || b.BaseOffset() < end; {
+		case b.Magic() == 2 && b.BaseOffset() > max(end, highWatermark):
+			// No checksum covers a base offset, and filler is for ever.
+			return end, epoch, fmt.Errorf("%w: a batch at offset %d behind offset %d, where the source ends at %d", batch.ErrCorrupt, b.BaseOffset(), end-1, highWatermark)
+		case last < end: // as below t.next; or the source's offsets go back, and a consumer passes it over too
+			err = t.endRun(coder, out) // whose batches lie side by side
+		default:
+			err = t.take(b, records, rewrite, discard, merge, coder, out)
+			end, epoch = last+1, epochOf(b)
+		}
+		if err != nil {
+			return end, epoch, err
 		}
 		records = rest
 	}
-	if err := t.endRun(coder, out); err != nil {
-		return err
+}
+
+// take writes a batch, with which records begins, or puts it into the run.
+func (t *translator) take(b batch.Batch, records []byte, rewrite, discard, merge bool, coder *batch.Coder, out outlet) error {
+	if t.run.count > 0 && !t.run.takes(b) {
+		if err := t.endRun(coder, out); err != nil {
+			return err
+		}
 	}
-	return t.fillUpTo(covered, out)
+	if !rewrite && (!merge || len(b) > smallBytes) {
+		return t.endRunWith(b, coder, out)
+	}
+	t.run.add(b, records, rewrite, discard)
+	return nil
 }
 
 // lastOffset is the last offset that a batch of any magic stands for: the base offset of an old one is its last record's.
@@ -174,7 +195,7 @@ func (t *translator) passThrough(b batch.Batch, coder *batch.Coder, out outlet) 
 		}
 	}
 	base, count, epoch := b.BaseOffset(), b.Count(), b.LeaderEpoch()
-	if err := t.fillUpTo(base, out); err != nil {
+	if err := t.fillUpTo(base, epoch, out); err != nil {
 		return err
 	}
 	if b.Transactional() { // and committed
@@ -202,7 +223,7 @@ func (t *translator) writeAnew(batches []byte, discards []bool, coder *batch.Cod
 	}
 	_, err = batch.Each(fresh, func(b batch.Batch) error {
 		base, count := b.BaseOffset(), b.Count()
-		if err := t.fillUpTo(base, out); err != nil {
+		if err := t.fillUpTo(base, t.run.epoch, out); err != nil {
 			return err
 		}
 		batch.SetProducer(b, t.producerID, 0, batch.SequenceOf(base))
@@ -213,8 +234,9 @@ func (t *translator) writeAnew(batches []byte, discards []bool, coder *batch.Cod
 	return err
 }
 
-// fillUpTo writes filler below an offset.
-func (t *translator) fillUpTo(end int64, out outlet) error {
+// fillUpTo writes filler below an offset. epoch is that of the batch which shows that the source has nothing there: should the
+// source lose that batch, and write into the hole, the filler is as wrong as a record would be (checkHistory).
+func (t *translator) fillUpTo(end int64, epoch int32, out outlet) error {
 	for t.next < end {
 		if !out.room() {
 			return errNoRoom
@@ -226,7 +248,7 @@ func (t *translator) fillUpTo(end int64, out outlet) error {
 		}
 		base := t.next
 		t.next += int64(n)
-		out.push(filler, base, n, -1, true)
+		out.push(filler, base, n, epoch, true)
 	}
 	return nil
 }

@@ -270,7 +270,7 @@ func TestTranslatedLogIsTheSource(t *testing.T) {
 			}
 			records, aborted, _ := l.answer(t, tr.next)
 			out.rooms = rapid.IntRange(1, 3).Draw(t, "room")
-			if err := tr.translate(records, newAborted(aborted), rapid.Bool().Draw(t, "merge"), coder, out); err != nil && !errors.Is(err, errNoRoom) {
+			if err := tr.translate(records, l.end, newAborted(aborted), rapid.Bool().Draw(t, "merge"), coder, out); err != nil && !errors.Is(err, errNoRoom) {
 				t.Fatalf("translate at %d: %v", tr.next, err)
 			}
 			if tr.next != out.next {
