@@ -76,7 +76,7 @@ func (p *partition) mirror(w *wanted, follow bool) error {
 	}
 	handedOverAt, again := p.handedOverAt(w)
 	start, err := p.tenure.engine.Align(p.ctx, target, log,
-		produce.Expectation{FillToOffset: p.progress.FillToOffset, HandedOverAt: handedOverAt, CopiedOffset: p.progress.CopiedOffset}, p.notBefore)
+		produce.Expectation{FillToOffset: p.progress.FillToOffset, HandedOverAt: handedOverAt, CopiedOffset: p.progress.CopiedOffset, SkippedTo: p.progress.Skipped.To}, p.notBefore)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,8 @@ type Expectation struct {
 	HandedOverAt int64
 	// CopiedOffset is how far the mirror is known to have written; -1 when that was never noted.
 	CopiedOffset int64
+	// SkippedTo: filler below it stands for records that the source had deleted; 0 for none.
+	SkippedTo int64
 }
 
 // Start is where a partition goes on.
@@ -97,7 +99,7 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 		}
 		return start, nil
 	}
-	start.LastEpoch, start.LastTimestampMs, err = e.compareTail(ctx, target, &p, source)
+	start.LastEpoch, start.LastTimestampMs, err = e.compareTail(ctx, target, &p, source, &expect)
 	return start, err
 }
 
@@ -122,10 +124,10 @@ func checkOwnEnd(target Target, p *Position, expect Expectation) *Fault {
 }
 
 // compareTail reads the last batch of the destination: its header must say that the mirror
-// wrote it where it stands, and its records must be the source's, as far as the source still
+// wrote it where it stands, and its records, or the last ones before it, must be the source's, as far as the source still
 // has them (a source that lost its tail and went on holds others). It returns the source leader
 // epoch of the last one, -1 when that does not show, and the largest timestamp of the batch.
-func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, source SourceLog) (epoch int32, timestampMs int64, err error) {
+func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, source SourceLog, expect *Expectation) (epoch int32, timestampMs int64, err error) {
 	last, err := e.batchAt(ctx, target, p, p.EndOffset-1)
 	if err != nil {
 		return -1, -1, Because(Retry, err, "read the last batch of %s", target)
@@ -143,22 +145,40 @@ func (e *Engine) compareTail(ctx context.Context, target Target, p *Position, so
 	case last.LogAppendTime(): // the mirror sends none such
 		return -1, -1, Faultf(Quarantined, "%s: the topic has message.timestamp.type=LogAppendTime, so the records at offsets %d to %d have lost the source's timestamps. "+
 			"Recreate the topic with CreateTime to mirror it again", target, base, last.LastOffset())
-	case last.LastOffset() < source.LogStart:
+	case last.LastOffset() < max(source.LogStart, expect.SkippedTo):
 		return -1, last.MaxTimestamp(), nil // the source has deleted them
 	}
-	from := max(last.BaseOffset(), source.LogStart)
-	ours, err := source.Batches(ctx, from)
-	if err != nil {
-		return -1, -1, Because(Retry, err, "read the source of %s at offset %d", target, from)
+	timestampMs = last.MaxTimestamp()
+	for looks := 1; ; looks++ {
+		from := max(last.BaseOffset(), source.LogStart, expect.SkippedTo)
+		ours, err := source.Batches(ctx, from)
+		if err != nil {
+			return -1, -1, Because(Retry, err, "read the source of %s at offset %d", target, from)
+		}
+		different, compared, err := firstDifference(last, ours, from)
+		if err != nil {
+			return -1, -1, Because(Retry, err, "compare %s with its source", target)
+		} else if different >= 0 {
+			return -1, -1, Faultf(Quarantined, "%s has diverged: the record at offset %d is not the source's; the destination holds %d records from there on. "+
+				"Compare both, then recreate the topic or remove it from the mirror", target, different, p.EndOffset-different)
+		}
+		if looks == 1 {
+			epoch = epochAt(ours, p.EndOffset-1)
+		}
+		if compared || looks == tailLooks || last.BaseOffset() <= max(p.LogStart, source.LogStart, expect.SkippedTo) {
+			return epoch, timestampMs, nil
+		}
+		if last, err = e.batchAt(ctx, target, p, last.BaseOffset()-1); err != nil {
+			return -1, -1, Because(Retry, err, "read the last records of %s", target)
+		} else if last == nil {
+			return epoch, timestampMs, nil
+		}
 	}
-	if different, err := firstDifference(last, ours, from); err != nil {
-		return -1, -1, Because(Retry, err, "compare %s with its source", target)
-	} else if different >= 0 {
-		return -1, -1, Faultf(Quarantined, "%s has diverged: the record at offset %d is not the source's; the destination holds %d records from there on. "+
-			"Compare both, then recreate the topic or remove it from the mirror", target, different, p.EndOffset-different)
-	}
-	return epochAt(ours, p.EndOffset-1), last.MaxTimestamp(), nil
 }
+
+// tailLooks is in how many batches at the end of the destination a record is looked for that the source has too: a marker, or
+// a hole that is filled, has none.
+const tailLooks = 8
 
 // epochAt is the leader epoch of the batch that holds an offset, -1 when it is not among these.
 func epochAt(batches []byte, offset int64) int32 {
@@ -200,10 +220,11 @@ func (e *Engine) batchAt(ctx context.Context, target Target, p *Position, offset
 const compareLimitBytes = 64 << 20
 
 // firstDifference is the lowest offset from from on at which both sides hold a record and the
-// records are not the same; -1 when there is none.
-func firstDifference(destination batch.Batch, source []byte, from int64) (int64, error) {
+// records are not the same, or at which the destination has filler and the source a record that is visible for sure; -1 when
+// there is none. compared says that both hold a record somewhere.
+func firstDifference(destination batch.Batch, source []byte, from int64) (different int64, compared bool, err error) {
 	var same bool
-	_, err := batch.Each(source, func(b batch.Batch) error {
+	_, err = batch.Each(source, func(b batch.Batch) error {
 		if b.Magic() == 2 && b.BaseOffset() == destination.BaseOffset() {
 			same = len(b) == len(destination) && bytes.Equal(b[batch.HeaderLen:], destination[batch.HeaderLen:]) &&
 				b.BaseTimestamp() == destination.BaseTimestamp() && b.LogAppendTime() == destination.LogAppendTime()
@@ -212,34 +233,43 @@ func firstDifference(destination batch.Batch, source []byte, from int64) (int64,
 		return nil
 	})
 	if same || err != nil && !errors.Is(err, errEnough) {
-		return -1, ignoreEnough(err)
+		return -1, same, ignoreEnough(err)
 	}
 	here, err := recordsFrom(destination, from)
 	if err != nil {
-		return -1, err
+		return -1, false, err
 	}
-	there := map[int64]string{}
+	there, undecided := map[int64]string{}, map[int64]bool{} // undecided: of a transaction, which may have been aborted
 	_, err = batch.Each(source, func(b batch.Batch) error {
 		if b.Magic() == 2 && (b.Control() || b.BaseOffset() > destination.LastOffset()) {
 			return nil
 		}
 		records, err := recordsFrom(b, from)
 		for offset, record := range records {
-			there[offset] = record
+			there[offset], undecided[offset] = record, b.Magic() == 2 && b.Transactional()
 		}
 		return err
 	})
 	if err != nil {
-		return -1, err
+		return -1, false, err
 	}
 	for offset := from; offset <= destination.LastOffset(); offset++ {
-		record, ok := there[offset]
-		if other, both := here[offset]; ok && both && other != record {
-			return offset, nil
+		ours, isHere := here[offset]
+		theirs, isThere := there[offset]
+		switch {
+		case !isHere || !isThere || theirs == filler: // compacted here or there
+		case ours == filler && undecided[offset]:
+		case ours != theirs:
+			return offset, compared, nil
+		default:
+			compared = true
 		}
 	}
-	return -1, nil
+	return -1, compared, nil
 }
+
+// filler stands for a record without data, which is no record of the source.
+const filler = "filler"
 
 var errEnough = errors.New("enough")
 
@@ -250,8 +280,7 @@ func ignoreEnough(err error) error {
 	return err
 }
 
-// recordsFrom gives the records of a batch in a form that can be compared. Filler is none: what the source has in its
-// place (aborted data, or nothing any more) is not on the destination.
+// recordsFrom gives the records of a batch in a form that can be compared.
 func recordsFrom(b batch.Batch, from int64) (map[int64]string, error) {
 	coder, err := batch.NewCoder(batch.CoderConfig{LimitBytes: compareLimitBytes})
 	if err != nil {
@@ -259,7 +288,11 @@ func recordsFrom(b batch.Batch, from int64) (map[int64]string, error) {
 	}
 	records := map[int64]string{}
 	err = coder.Records(b, func(r *batch.Record) error {
-		if r.Offset < from || r.IsFiller() {
+		if r.Offset < from {
+			return nil
+		}
+		if r.IsFiller() {
+			records[r.Offset] = filler
 			return nil
 		}
 		text := fmt.Sprintf("%d %t %q %t %q", r.Timestamp, r.Key == nil, r.Key, r.Value == nil, r.Value)

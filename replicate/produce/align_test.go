@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ func TestAlign(t *testing.T) {
 	inSequence := func(end int64) *ProducerState { return &ProducerState{LastSequence: batch.SequenceOf(end - 1)} }
 	own := func(r *rig) { r.fill(100, "v") }
 	deleted := func(r *rig) { r.fill(100, "v"); r.deleteAll(100) }
+	endsInFiller := func(r *rig) { r.fill(90, "v"); r.put(fillerAt(t, r.target, 90, 10)) }
 	for _, test := range []struct {
 		name   string
 		put    func(*rig)
@@ -71,6 +73,16 @@ func TestAlign(t *testing.T) {
 		{name: "source deleted all that is compared", put: own, state: inSequence(100), start: 100, end: 150, expect: none, want: want{next: 100, fillFrom: -1}},
 		{name: "source rewrote the tail", put: own, state: inSequence(100), end: 150, source: append(source(0, 90, "v"), source(90, 60, "w")...), expect: none,
 			want: want{verdict: Quarantined, texts: []string{"record at offset 90", "holds 10 records"}}},
+		{name: "filler in a hole", put: endsInFiller, state: inSequence(100), end: 150, source: append(source(0, 90, "v"), source(100, 50, "v")...), expect: none, want: want{next: 100, fillFrom: -1}},
+		{name: "filler for what may be aborted", put: endsInFiller, state: inSequence(100), end: 150,
+			source: slices.Concat(source(0, 90, "v"), transactional(source(90, 10, "v")), source(100, 50, "v")), expect: none, want: want{next: 100, fillFrom: -1}},
+		{name: "filler where the source has a record", put: endsInFiller, state: inSequence(100), end: 150, source: source(0, 150, "v"), expect: none,
+			want: want{verdict: Quarantined, texts: []string{"record at offset 90", "holds 10 records"}}},
+		{name: "filler for what was skipped", put: endsInFiller, state: inSequence(100), end: 150, source: source(0, 150, "v"),
+			expect: Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: -1, SkippedTo: 100}, want: want{next: 100, fillFrom: -1}},
+		{name: "filler behind records that the source rewrote", put: func(r *rig) { endsInFiller(r); r.put(fillerAt(t, r.target, 100, 5)) }, state: inSequence(105), end: 150,
+			source: slices.Concat(source(0, 80, "v"), source(80, 10, "w"), transactional(source(90, 60, "w"))), expect: none,
+			want: want{verdict: Quarantined, texts: []string{"record at offset 80", "holds 25 records"}}},
 		{name: "all deleted, in sequence", put: deleted, state: inSequence(100), end: 150, expect: none, want: want{next: 100, fillFrom: -1}},
 		{name: "all deleted, forgotten producer, known end", put: deleted, end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: 100}, want: want{next: 100, fillFrom: -1}},
 		{name: "all deleted, and what came behind was lost", put: deleted, end: 150, expect: Expectation{FillToOffset: -1, HandedOverAt: -1, CopiedOffset: 120}, want: want{next: 100, fillFrom: -1}},
@@ -115,6 +127,33 @@ func TestAlign(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fillerAt is filler of the mirror.
+func fillerAt(t *testing.T, target Target, base int64, n int32) []byte {
+	t.Helper()
+	maker, err := batch.NewFillerMaker(batch.FillerMakerConfig{Cached: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := maker.Append(nil, n, 1000, target.ProducerID(), 0, batch.SequenceOf(base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// transactional makes all batches of a log, changed in place, ones of transactions.
+func transactional(log []byte) []byte {
+	_, err := batch.Each(log, func(b batch.Batch) error {
+		b[22] |= 0x10
+		binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	return log
 }
 
 // from is a fetch of a log: from the batch on that holds an offset.
