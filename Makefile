@@ -38,7 +38,7 @@ bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./protocol/... ./proxy/... ./replicate/...
 
 acceptance: ## the long acceptance run: hostile producers, kill -9, restarts, verify (minutes)
-	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 KMP_SEED=$(SEED) $(GO) test -count=1 -v -timeout 40m ./testenv/acceptance
+	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 KMP_SEED=$(SEED) $(GO) test -count=1 -v -timeout 60m ./testenv/acceptance
 
 matrix: ## mirroring between all versions of Kafka that are supported (tens of minutes)
 	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 KMP_SEED=$(SEED) $(GO) test -count=1 -v -timeout 90m -run '^(TestMatrix|TestOldFormats)$$' ./testenv/acceptance
