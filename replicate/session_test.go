@@ -1,6 +1,7 @@
 package replicate
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"strings"
@@ -122,6 +123,52 @@ func TestSessionDeliver(t *testing.T) {
 		})
 	}
 }
+
+// TestSmallBatchesAreMergedBehindABacklog: while something waits to be written, small batches become few; they are passed
+// through when nothing does.
+func TestSmallBatchesAreMergedBehindABacklog(t *testing.T) {
+	coder, err := batch.NewCoder(batch.CoderConfig{LimitBytes: coderLimitBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blob []byte
+	for i := range int64(100) {
+		blob = append(blob, sourceBatch(1+i, 1, nil)...)
+	}
+	for _, backlog := range []bool{false, true} {
+		s := testSession(t, 1)
+		if backlog {
+			s = testSession(t, 0)
+			first := sourceBatch(0, 1, nil)
+			s.deliver(&kmsg.FetchResponseTopicPartition{RecordBatches: first, HighWatermark: 101}, NewBudget(1).hold(0), coder)
+		}
+		pushed := &countingOutlet{}
+		tr := s.translator
+		if err := tr.translate(bytes.Clone(blob), nil, backlog, coder, pushed); err != nil {
+			t.Fatal(err)
+		}
+		budget := NewBudget(1 << 30)
+		held := budget.hold(0)
+		s.deliver(&kmsg.FetchResponseTopicPartition{RecordBatches: blob, HighWatermark: 101}, held, coder)
+		if s.next != 101 || s.Fault() != nil {
+			t.Fatalf("came to offset %d: %v", s.next, s.Fault())
+		}
+		// What is written anew takes memory of its own; what is passed through lies in the answer.
+		if anew := budget.Used() > 0; anew != backlog {
+			t.Errorf("with a backlog (%t): %d bytes were written anew", backlog, budget.Used())
+		}
+		if backlog && pushed.batches > 2 || !backlog && pushed.batches != 100 {
+			t.Errorf("with a backlog (%t): 100 batches became %d", backlog, pushed.batches)
+		}
+		s.stream.Close()
+	}
+}
+
+// countingOutlet counts batches.
+type countingOutlet struct{ batches int }
+
+func (o *countingOutlet) room() bool                             { return true }
+func (o *countingOutlet) push([]byte, int64, int32, int32, bool) { o.batches++ }
 
 func fillerAt(t *testing.T, offset int64) []byte {
 	t.Helper()

@@ -61,8 +61,16 @@ func (l *lane) run(ctx context.Context) {
 	for {
 		select {
 		case <-l.wake:
-			for ctx.Err() == nil && l.pickBatches() {
-				l.exchange(ctx)
+			for ctx.Err() == nil && l.someWait() {
+				// Before the batches are picked, which looks at the age of what is known of their logs: it may take long.
+				err := l.connect(ctx)
+				switch {
+				case !l.pickBatches():
+				case err != nil:
+					l.untakeAll(Because(Retry, err, "produce to broker %d", l.broker))
+				default:
+					l.exchange()
+				}
 			}
 		case <-ctx.Done():
 		}
@@ -122,17 +130,19 @@ func (l *lane) nextInLine(mostBytes int) *Stream {
 	return s
 }
 
+func (l *lane) someWait() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.ready) > 0
+}
+
 // exchange sends the picked batches and waits for what became of them.
-func (l *lane) exchange(ctx context.Context) {
+func (l *lane) exchange() {
 	size := 0
 	for i := range l.picks {
 		size += len(l.picks[i].batch.Bytes)
 	}
 	deadline := l.engine.cfg.Now().Add(l.engine.cfg.RequestTimeout + answerSlack + time.Duration(size/sendBytesPerSecond)*time.Second)
-	if err := l.connect(ctx, deadline); err != nil {
-		l.untakeAll(Because(Retry, err, "produce to broker %d", l.broker))
-		return
-	}
 	l.groupByTopic()
 	// Right before the write: from here on only this thread's time to the system call separates
 	// the check from the bytes.
@@ -174,10 +184,11 @@ func (l *lane) untakeAll(fault *Fault) {
 	}
 }
 
-func (l *lane) connect(ctx context.Context, deadline time.Time) error {
+func (l *lane) connect(ctx context.Context) error {
 	if l.wire != nil {
 		return nil
 	}
+	deadline := l.engine.cfg.Now().Add(l.engine.cfg.RequestTimeout + answerSlack)
 	addr, ok := l.engine.cluster.Addr(l.broker)
 	if !ok {
 		return errors.New("its address is not known")

@@ -228,6 +228,23 @@ func TestStreamDoesNotTrustAnOldCheck(t *testing.T) {
 	}
 }
 
+// The check may have been made long before the connection was there.
+func TestStreamDoesNotTrustACheckOfBeforeConnecting(t *testing.T) {
+	r := newRig(t)
+	r.wrap = func(conn net.Conn) net.Conn {
+		r.ahead.Store(int64(45 * time.Second))
+		return conn
+	}
+	s := r.open(1000)
+	s.Push(r.next(0, 5))
+	if fault := r.await(s, 5); fault == nil || fault.Verdict != Stale {
+		t.Fatalf("fault %v", fault)
+	}
+	if r.sent.Load() != 0 {
+		t.Errorf("%d requests were sent, want none", r.sent.Load())
+	}
+}
+
 // A batch that does not follow is a mistake of ours that must not reach the log.
 func TestStreamRefusesABatchOutOfPlace(t *testing.T) {
 	r := newRig(t)
