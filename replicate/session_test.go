@@ -144,7 +144,7 @@ func TestSmallBatchesAreMergedBehindABacklog(t *testing.T) {
 		}
 		pushed := &countingOutlet{}
 		tr := s.translator
-		if err := tr.translate(bytes.Clone(blob), nil, backlog, coder, pushed); err != nil {
+		if err := tr.translate(bytes.Clone(blob), 101, nil, backlog, coder, pushed); err != nil {
 			t.Fatal(err)
 		}
 		budget := NewBudget(1 << 30)
