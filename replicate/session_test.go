@@ -149,7 +149,7 @@ func TestSmallBatchesAreMergedBehindABacklog(t *testing.T) {
 		}
 		budget := NewBudget(1 << 30)
 		held := budget.hold(0)
-		s.deliver(&kmsg.FetchResponseTopicPartition{RecordBatches: blob, HighWatermark: 101}, held, coder)
+		s.deliver(&kmsg.FetchResponseTopicPartition{RecordBatches: bytes.Clone(blob), HighWatermark: 101}, held, coder)
 		if s.next != 101 || s.Fault() != nil {
 			t.Fatalf("came to offset %d: %v", s.next, s.Fault())
 		}
