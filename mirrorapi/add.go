@@ -95,7 +95,7 @@ func (h *Handler) add(ctx context.Context, req *mirrormsg.TopicsRequest) ([]*add
 		}
 		additions = append(additions, a)
 	}
-	h.planConfigs(ctx, src, additions, exclude)
+	h.planConfigs(ctx, src, additions, exclude, mirror.Configs[configRaiseTopicLimits] != "false")
 	h.ensureDestination(ctx, additions, req.ReplicationFactor)
 	for _, a := range pending(additions) {
 		a.err = checkSameSource(view, mirror.Name, a)
@@ -179,7 +179,7 @@ func checkSameSource(view *state.View, mirror string, a *addition) error {
 }
 
 // planConfigs reads the source topics' configs and works out the destination's.
-func (h *Handler) planConfigs(ctx context.Context, src *source, additions []*addition, exclude exclusion) {
+func (h *Handler) planConfigs(ctx context.Context, src *source, additions []*addition, exclude exclusion, raiseLimits bool) {
 	names := namesOf(additions)
 	if len(names) == 0 {
 		return
@@ -192,7 +192,7 @@ func (h *Handler) planConfigs(ctx context.Context, src *source, additions []*add
 		case c.err != nil:
 			a.err = fmt.Errorf("topic %s on the source: describe configs: %w", a.name, c.err)
 		default:
-			a.wanted, a.handBack = configsWhileMirrored(c, exclude)
+			a.wanted, a.handBack = configsWhileMirrored(c, exclude, raiseLimits)
 		}
 	}
 }

@@ -115,6 +115,11 @@ func TestDescribeMirrorsFigures(t *testing.T) {
 			t.Errorf("guard %q, want %q", ext.OffsetGuard, guard)
 		}
 	}
+	live.OpenTransactionOffset.Store(90)
+	if ext := e.describeMirrors(bootstrapNode, true).Mirrors[0].Topics[0].Partitions[0].Ext; ext.ErrorMessage != "waits at offset 90 for a transaction of the source to end" {
+		t.Errorf("what it waits for: %q", ext.ErrorMessage)
+	}
+	live.OpenTransactionOffset.Store(-1)
 	live.DestinationOffset.Store(105) // read after the source's figure
 	check("m1 orders-0 100 105 0 MIRRORING")
 	live.SourceOffset.Store(-1)

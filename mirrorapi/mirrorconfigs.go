@@ -37,6 +37,7 @@ const (
 	configBootstrapServers  = "bootstrap.servers"
 	configEngine            = "mirror.engine"
 	configGuard             = "mirror.guard"
+	configRaiseTopicLimits  = "mirror.raise-topic-limits"
 	configPropertiesExclude = "mirror.topic.properties.exclude"
 )
 
@@ -60,16 +61,16 @@ var mirrorConfigs = map[string]configSpec{
 	"security.protocol": {kind: choice, fallback: "PLAINTEXT",
 		choices: []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}},
 
-	configPropertiesExclude:     {kind: regexList, fallback: defaultPropertiesExclude},
-	"mirror.groups.include":     {kind: regexList, fallback: ".*", unused: true},
-	"mirror.groups.exclude":     {kind: regexList, unused: true},
-	"mirror.acl.include":        {kind: aclRules, fallback: "*", unused: true},
-	"mirror.acls.include":       {kind: aclRules, fallback: "*", unused: true},
-	"mirror.topics.include":     {kind: topicPatternList, unused: true},
-	"mirror.topics.exclude":     {kind: topicPatternList, fallback: "__.*", unused: true},
-	"mirror.quotas.include":     {kind: regexList, unused: true},
-	"mirror.source.cluster.id":  {kind: anyString, unused: true},
-	"mirror.raise-topic-limits": {kind: boolean, fallback: "true"},
+	configPropertiesExclude:    {kind: regexList, fallback: defaultPropertiesExclude},
+	"mirror.groups.include":    {kind: regexList, fallback: ".*", unused: true},
+	"mirror.groups.exclude":    {kind: regexList, unused: true},
+	"mirror.acl.include":       {kind: aclRules, fallback: "*", unused: true},
+	"mirror.acls.include":      {kind: aclRules, fallback: "*", unused: true},
+	"mirror.topics.include":    {kind: topicPatternList, unused: true},
+	"mirror.topics.exclude":    {kind: topicPatternList, fallback: "__.*", unused: true},
+	"mirror.quotas.include":    {kind: regexList, unused: true},
+	"mirror.source.cluster.id": {kind: anyString, unused: true},
+	configRaiseTopicLimits:     {kind: boolean, fallback: "true"},
 
 	configEngine: {kind: choice, fallback: engineAuto, stoppedOnly: true,
 		choices: []string{engineAuto, engineProduce, "replica"}, refused: []string{"replica"}},

@@ -141,7 +141,9 @@ func (e exclusion) excludes(key string) bool {
 
 // configsWhileMirrored returns the overrides that a destination topic has while it is mirrored: the source's, and over them
 // what replication owns. handBack is what the owned ones become when mirroring stops: the source's override, or none (nil).
-func configsWhileMirrored(source topicConfigs, exclude exclusion) (wanted map[string]string, handBack map[string]*string) {
+// Without raiseLimits (mirror.raise-topic-limits) max.message.bytes is the source's; it is handed back all the same, since
+// the mirror may be altered meanwhile.
+func configsWhileMirrored(source topicConfigs, exclude exclusion, raiseLimits bool) (wanted map[string]string, handBack map[string]*string) {
 	wanted = map[string]string{}
 	for key, value := range source.overrides {
 		if !exclude.excludes(key) {
@@ -161,7 +163,9 @@ func configsWhileMirrored(source topicConfigs, exclude exclusion) (wanted map[st
 		if theirs, ok := wanted[key]; ok {
 			handBack[key] = &theirs
 		}
-		wanted[key] = value
+		if key != configMaxMessageBytes || raiseLimits {
+			wanted[key] = value
+		}
 	}
 	return wanted, handBack
 }

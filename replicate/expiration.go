@@ -17,8 +17,6 @@ import (
 
 const (
 	expirationConfig = "producer.id.expiration.ms"
-	// expirationLook is how often the brokers' expiration is compared with what it should be, beside each change of the view.
-	expirationLook = time.Minute
 	// expirationPause is the least time between two looks at the view.
 	expirationPause = 200 * time.Millisecond
 	// expirationTimeout bounds asking for it, or changing it.
@@ -35,7 +33,7 @@ var longestExpiration = strconv.Itoa(math.MaxInt32)
 func (t *tenure) keepExpiration(ctx context.Context) {
 	changed, cancel := t.cfg.Store.Subscribe()
 	defer cancel()
-	ticker := time.NewTicker(expirationLook)
+	ticker := time.NewTicker(t.cfg.Settings.ExpirationLook)
 	defer ticker.Stop()
 	reported, looked := "", false
 	var seen []string

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -165,4 +166,21 @@ func TestExpirationMayNotBeRaised(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Somebody gives the brokers another expiration while nothing changes in the mirrors: it is raised again.
+func TestExpirationIsLookedAtNowAndThen(t *testing.T) {
+	r, _, _ := fakeRig(t)
+	r.settings.ExpirationLook = 50 * time.Millisecond
+	r.do(state.AlterMirror{Name: "m", Set: map[string]string{"mirror.produce.raise-producer-expiration": "true"}})
+	r.createTopic("t", 1, nil)
+	r.start()
+	id := r.add("t", 1)
+	r.awaitStatus(id, 1, state.Mirroring)
+	r.awaitExpiration(&longestExpiration)
+	other := "7200000"
+	if err := alterConfigs(context.Background(), r.destination, kmsg.ConfigResourceTypeBroker, "", map[string]*string{expirationConfig: &other}); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitExpiration(&longestExpiration)
 }

@@ -61,6 +61,10 @@ func TestGapSkipped(t *testing.T) {
 	r.do(state.ResumeTopic{Mirror: "m", Name: "gap"})
 	r.awaitStatus(id, 1, state.Failed)
 	wantError(t, r.partition(id, 0), "gap-0", "offsets 10 to 49", "mirror.gap.policy=fail")
+	if text := r.partition(id, 0).Error; strings.Contains(text, "copied up to") {
+		t.Errorf("a text that names offsets has one more: %q", text)
+	}
+	r.wantLog(map[string]any{"level": "warn", "mirror": "m", "topic": "gap", "partition": 0.0}, "offsets 10 to 49")
 	if got := sampleOf(t, r.replicator, "kafka_mirror_proxy_gap_records"); got != 40 {
 		t.Errorf("kafka_mirror_proxy_gap_records %v, want 40", got)
 	}
@@ -89,6 +93,7 @@ func TestGapSkipped(t *testing.T) {
 	if got.From != 10 || got.To != 50 || got.Records != 40 || !strings.Contains(got.Note, "offsets 10 to 49") {
 		t.Errorf("%+v", got)
 	}
+	r.wantLog(map[string]any{"level": "warn", "mirror": "m", "topic": "gap", "partition": 0.0, "fromOffset": 10.0, "toOffset": 49.0}, "filler takes their place")
 	if got := sampleOf(t, r.replicator, "kafka_mirror_proxy_gap_skipped_records_total"); got != 40 {
 		t.Errorf("kafka_mirror_proxy_gap_skipped_records_total %v, want 40", got)
 	}

@@ -121,7 +121,7 @@ func TestLostAnswerWithForgottenProducerReal(t *testing.T) {
 				}
 				return nil
 			})
-			lost := time.Now()
+			lost := time.Unix(0, log.lostAtNs.Load()) // not now: the wait began there
 			r.aged(topic, 0, 10, test.age)
 			r.awaitCaughtUp(topic, 1)
 			if took := time.Since(lost); test.waits && took < wait {
@@ -135,7 +135,8 @@ func TestLostAnswerWithForgottenProducerReal(t *testing.T) {
 // produceLog sees the produce requests of the mirror.
 type produceLog struct {
 	dial        func(ctx context.Context, addr string) (net.Conn, error)
-	loseAnswer  atomic.Bool // to the next request; reset when it was lost
+	loseAnswer  atomic.Bool  // to the next request; reset when it was lost
+	lostAtNs    atomic.Int64 // when that was (Unix)
 	oneAck, all atomic.Int64
 }
 
@@ -171,6 +172,7 @@ func (c *loggedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if c.lose {
 		c.Conn.Close()
+		c.log.lostAtNs.Store(time.Now().UnixNano())
 		c.log.loseAnswer.Store(false)
 		return 0, net.ErrClosed
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync/atomic"
@@ -34,6 +35,7 @@ type rig struct {
 	settings            Settings
 	ahead               atomic.Int64 // of the replicator's clock
 	stop                func()       // of the running replicator
+	logs                logLines     // what replicators have written, from WARN on
 	replicator          *Replicator
 }
 
@@ -142,7 +144,7 @@ func (r *rig) start() {
 	}
 	replicator, err := New(Config{Store: r.store, Live: r.live, Clusters: r.clusters, Settings: r.settings,
 		Clock: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
-		Log:   zerolog.New(zerolog.NewTestWriter(r.t)).Level(level)})
+		Log:   zerolog.New(io.MultiWriter(zerolog.NewTestWriter(r.t), &r.logs)).Level(level)})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -73,6 +73,7 @@ func TestHistoryIsAskedForAtTheBegin(t *testing.T) {
 	if p := r.partition(id, 0); p.Retriable {
 		t.Error("it would be tried again")
 	}
+	r.wantLog(map[string]any{"level": "warn", "mirror": "m", "topic": "rewritten", "partition": 0.0, "message": "the partition is FAILED until an operator has acted"}, "from offset 7 on")
 	if _, logEnds := ends(t, r.destination, "rewritten"); logEnds["rewritten"][0].Offset != 10 {
 		t.Errorf("the destination was written to: %v", logEnds)
 	}
@@ -170,4 +171,20 @@ func TestFetchTellsOfAnotherHistory(t *testing.T) {
 			t.Error("it would be tried again")
 		}
 	}
+}
+
+// A destination whose log is shorter than what was copied: the log says which records are copied again.
+func TestLostTailIsTold(t *testing.T) {
+	const topic = "shorter"
+	r, _, _, id := mirroring(t, topic, 1, 10)
+	r.stop()
+	partition := state.PartitionID{Topic: id}
+	progress := r.store.View().Progress(partition)
+	progress.CopiedOffset, progress.Epochs = 15, nil // as if five more had been confirmed
+	r.do(state.SetProgress{Partition: partition, Progress: progress})
+	r.produce(topic, 0, 10, 10, nil)
+	r.start()
+	r.awaitCaughtUp(topic, 1)
+	r.wantLog(map[string]any{"level": "warn", "mirror": "m", "topic": topic, "partition": 0.0, "fromOffset": 10.0, "toOffset": 14.0}, "it is copied again")
+	r.compare(topic, 1)
 }

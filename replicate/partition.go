@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -234,17 +235,24 @@ func (p *partition) believe(verdict produce.Verdict, next step) bool {
 	return p.attempts >= p.tenure.cfg.Settings.FailAfter || next == stepStop && p.attempts > 1
 }
 
-// fail records FAILED. A partition that is being stopped stays STOPPING, with the reason: FAILED
+// namesOffset finds the offsets that a text names.
+var namesOffset = regexp.MustCompile(`offsets? \d`)
+
+// fail records FAILED, with how far the copy has come where the reason names no offset itself. A partition that is being stopped stays STOPPING, with the reason: FAILED
 // would say that nobody works on it.
 func (p *partition) fail(fault *produce.Fault, next step) {
 	to := state.Failed
 	if next == stepStop {
 		to = state.Stopping
 	}
+	text := fault.Error()
+	if copied := p.progress.CopiedOffset; copied >= 0 && !namesOffset.MatchString(text) {
+		text += fmt.Sprintf(" (copied up to offset %d)", copied)
+	}
 	p.tenure.cfg.Live.Partition(p.id).SourceOffset.Store(-1)
 	// With how far the copy has come: behind that may stand what somebody else wrote.
 	err := p.do("record the failure", state.SetProgress{Partition: p.id, Progress: p.progress}, state.MovePartition{
-		Partition: p.id, To: to, LastMirroredOffset: -1, Error: fault.Error(), Retriable: fault.Verdict != produce.Quarantined, Attempt: int32(min(p.attempts, 1<<30)),
+		Partition: p.id, To: to, LastMirroredOffset: -1, Error: text, Retriable: fault.Verdict != produce.Quarantined, Attempt: int32(min(p.attempts, 1<<30)),
 	})
 	if err != nil {
 		p.tenure.log.Info().Err(err).Msg("record the failure")

@@ -51,6 +51,9 @@ type Settings struct {
 	MetadataRefresh time.Duration
 	// DeletedPause is the pause between the looks that confirm that a source topic is gone; 2 s.
 	DeletedPause time.Duration
+	// ExpirationLook is how often the brokers' producer expiration is compared with what it should be, beside each change of
+	// the view; 1 min.
+	ExpirationLook time.Duration
 	// FenceWait is how long STOPPED is put off where the closing marker is not permitted; 30 s.
 	FenceWait time.Duration
 	// DrainTimeout bounds the wait for answers to what is in flight; 25 s.
@@ -73,6 +76,7 @@ func (s *Settings) setDefaults() {
 	setDefault(&s.FailAfter, 6)
 	setDefault(&s.MetadataRefresh, 30*time.Second)
 	setDefault(&s.DeletedPause, 2*time.Second)
+	setDefault(&s.ExpirationLook, time.Minute)
 	setDefault(&s.FenceWait, 30*time.Second)
 	setDefault(&s.DrainTimeout, 25*time.Second)
 }

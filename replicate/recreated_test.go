@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"kafka-mirror-proxy/state"
 	"kafka-mirror-proxy/testenv"
@@ -114,7 +115,7 @@ func TestRecreatedTopicIsNotFetchedForEver(t *testing.T) {
 	})
 	r.recreate(replaced, 20)
 	r.awaitStatus(ids[replaced], 1, state.Failed)
-	wantError(t, r.partition(ids[replaced], 0), "the source topic replaced was recreated")
+	wantError(t, r.partition(ids[replaced], 0), "the source topic replaced was recreated", "(copied up to offset 10)")
 	untilFailed := asked.Load()
 	for round := range 10 {
 		r.produce(kept, 0, 10+round, 1, []byte("v"))
@@ -129,6 +130,32 @@ func TestRecreatedTopicIsNotFetchedForEver(t *testing.T) {
 	r.awaitStatus(ids[kept], 1, state.Mirroring)
 	r.compare(kept, 1)
 	if _, logEnds := ends(t, r.destination, replaced); logEnds[replaced][0].Offset != 10 {
+		t.Errorf("the destination was written to: %v", logEnds)
+	}
+}
+
+// A source before 2.8 has no topic ids: a recreated topic that is longer is known by its data.
+func TestRecreatedTopicWithoutIDs(t *testing.T) {
+	const topic = "without-ids"
+	r, _, _ := fakeRig(t)
+	r.clusters.sourceClient = client(t, r.clusters.source, kgo.MaxVersions(kversion.V2_1_0()))
+	r.createTopic(topic, 1, nil)
+	r.produce(topic, 0, 0, 10, []byte("old"))
+	r.start()
+	id := topicID(t, r.destination, topic)
+	r.do(state.AddTopic{Mirror: "m", Name: topic, ID: id, Partitions: 1, Engine: "produce"}, state.ConfirmTopic{ID: id})
+	r.awaitStatus(id, 1, state.Mirroring)
+	r.awaitCaughtUp(topic, 1)
+	r.do(state.PauseTopic{Mirror: "m", Name: topic})
+	r.awaitStatus(id, 1, state.Paused)
+	r.recreate(topic, 20)
+	r.do(state.ResumeTopic{Mirror: "m", Name: topic})
+	r.awaitStatus(id, 1, state.Failed)
+	wantError(t, r.partition(id, 0), topic+"-0 has diverged: the record at offset 0 is not the source's")
+	if p := r.partition(id, 0); p.Retriable {
+		t.Error("it would be tried again")
+	}
+	if _, logEnds := ends(t, r.destination, topic); logEnds[topic][0].Offset != 10 {
 		t.Errorf("the destination was written to: %v", logEnds)
 	}
 }

@@ -230,7 +230,8 @@ func TestDescribeTable(t *testing.T) {
 	asked := 0
 	p := newFakeProxy(t, func(int16, []byte) []byte {
 		asked++
-		partitions := []mirrormsg.DescribedPartition{{PartitionIndex: int32(asked % 2), SourceOffset: 94, DestinationOffset: 84, Lag: 10, State: "MIRRORING"}}
+		partitions := []mirrormsg.DescribedPartition{{PartitionIndex: int32(asked % 2), SourceOffset: 94, DestinationOffset: 84, Lag: 10, State: "MIRRORING",
+			Ext: &mirrormsg.PartitionExt{OffsetGuard: "sequence"}}}
 		if asked%2 == 0 {
 			partitions = append(partitions, mirrormsg.DescribedPartition{
 				PartitionIndex: 2, SourceOffset: -1, DestinationOffset: -1, Lag: -1, State: "FAILED",
@@ -259,7 +260,8 @@ my-mirror                      foo                                      2       
 	}
 	r = runTool(t, "--bootstrap-server", p.address(), "--describe", "--output=json")
 	var rows []partitionRow
-	if err := json.Unmarshal([]byte(r.out), &rows); err != nil || len(rows) != 3 || rows[2].ErrorMessage == "" || rows[0].Lag != 10 {
+	if err := json.Unmarshal([]byte(r.out), &rows); err != nil || len(rows) != 3 || rows[2].ErrorMessage == "" || rows[0].Lag != 10 ||
+		rows[0].OffsetGuard != "sequence" || rows[2].OffsetGuard != "" || !strings.Contains(r.out, `"offsetGuard": "sequence"`) {
 		t.Errorf("%v %+v", err, r)
 	}
 }

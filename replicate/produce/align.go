@@ -69,7 +69,7 @@ func (e *Engine) Align(ctx context.Context, target Target, source SourceLog, exp
 	if fault := checkOwnEnd(target, &p, expect); fault != nil {
 		return Start{}, fault
 	}
-	if start.GuardedUntilMs, err = e.guardedUntilMs(ctx, target, &p, e.cfg.Now().Add(-factsAge)); err != nil {
+	if start.GuardedUntilMs, err = e.guardedUntilMs(ctx, target, &p, e.cfg.Now().Add(-e.cfg.FactsAge)); err != nil {
 		return Start{}, err
 	}
 	if p.EndOffset > source.HighWatermark {

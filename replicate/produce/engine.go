@@ -42,6 +42,8 @@ type Config struct {
 	WrongOffsets *atomic.Int64
 	// SettleTimeout is how long Align waits for followers to catch up with the leader; 15 s.
 	SettleTimeout time.Duration
+	// FactsAge is how old what is known of a broker's configs may be; 30 s.
+	FactsAge time.Duration
 }
 
 // Engine writes to one destination cluster. Safe for concurrent use.
@@ -71,6 +73,7 @@ func New(cfg Config) (*Engine, error) {
 	setDefault(&cfg.RequestTimeout, 15*time.Second)
 	setDefault(&cfg.CheckToSend, 30*time.Second)
 	setDefault(&cfg.SettleTimeout, 15*time.Second)
+	setDefault(&cfg.FactsAge, 30*time.Second)
 	if cfg.WrongOffsets == nil {
 		cfg.WrongOffsets = new(atomic.Int64)
 	}

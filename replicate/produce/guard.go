@@ -23,8 +23,6 @@ const (
 	guardSlack = 5 * time.Minute
 	// oneAckLeast is how long the guard must still hold, at least, for a batch that no follower has confirmed.
 	oneAckLeast = 10 * time.Minute
-	// factsAge is how old what is known of a broker may be.
-	factsAge = 30 * time.Second
 )
 
 // brokerFacts is what the engine has to know of a broker's configs. The numbers may change while streams go on.
@@ -105,7 +103,7 @@ func (e *Engine) readFacts(ctx context.Context, broker int32, since time.Time) (
 
 // keepFacts reads the brokers' configs now and then: a stream that goes on for days must notice a change.
 func (e *Engine) keepFacts(ctx context.Context) {
-	for sleep(ctx, factsAge) == nil {
+	for sleep(ctx, e.cfg.FactsAge) == nil {
 		e.mu.Lock()
 		brokers := make([]int32, 0, len(e.brokers))
 		for broker := range e.brokers {

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafka-mirror-proxy/protocol/batch"
+	"kafka-mirror-proxy/testenv"
 )
 
 const day = 24 * time.Hour
@@ -193,13 +195,17 @@ func TestLaneFillsRequests(t *testing.T) {
 // A stream that begins at an empty log knows for how long the broker will remember what it writes.
 func TestAlignReadsTheBrokersConfigs(t *testing.T) {
 	r := newRig(t)
-	r.tellExpiration(day.Milliseconds())
+	const requestBytes = 12345678
+	r.tellConfigs(map[string]int64{expirationConfig: day.Milliseconds(), requestBytesConfig: requestBytes})
 	start, err := r.engine.Align(t.Context(), r.target, SourceLog{}, Expectation{FillToOffset: -1, HandedOverAt: -1}, time.Time{})
 	if err != nil || start.GuardedUntilMs != 0 {
 		t.Fatalf("%+v, %v", start, err)
 	}
 	if got := r.engine.facts(start.Leader.ID).expirationMs.Load(); got != day.Milliseconds() {
 		t.Errorf("expiration %d", got)
+	}
+	if got := r.engine.facts(start.Leader.ID).requestBytes.Load(); got != requestBytes {
+		t.Errorf("largest request %d", got)
 	}
 	lastMs := time.Now().UnixMilli()
 	r.fill(10, "v")
@@ -210,16 +216,53 @@ func TestAlignReadsTheBrokersConfigs(t *testing.T) {
 	}
 }
 
-// tellExpiration lets brokers say for how long they remember producers.
-func (r *rig) tellExpiration(ms int64) {
-	text := strconv.FormatInt(ms, 10)
+// tellConfigs lets brokers say what these configs are, where they are asked for them.
+func (r *rig) tellConfigs(values map[string]int64) {
+	r.fake.ControlKey(int16(kmsg.DescribeConfigs), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		r.fake.KeepControl()
+		answer := request.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		resource := kmsg.NewDescribeConfigsResponseResource()
+		for _, name := range request.(*kmsg.DescribeConfigsRequest).Resources[0].ConfigNames {
+			if value, ok := values[name]; ok {
+				config, text := kmsg.NewDescribeConfigsResponseResourceConfig(), strconv.FormatInt(value, 10)
+				config.Name, config.Value = name, &text
+				resource.Configs = append(resource.Configs, config)
+			}
+		}
+		answer.Resources = append(answer.Resources, resource)
+		return answer, nil, true
+	})
+}
+
+// An expiration that is lowered while a stream is open counts for its next batches.
+func TestStreamNoticesALoweredExpiration(t *testing.T) {
+	r := newRig(t, func(cfg *Config) { cfg.FactsAge = 20 * time.Millisecond })
+	var expirationMs atomic.Int64
+	expirationMs.Store(day.Milliseconds())
 	r.fake.ControlKey(int16(kmsg.DescribeConfigs), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		r.fake.KeepControl()
 		answer := request.ResponseKind().(*kmsg.DescribeConfigsResponse)
 		resource, config := kmsg.NewDescribeConfigsResponseResource(), kmsg.NewDescribeConfigsResponseResourceConfig()
+		text := strconv.FormatInt(expirationMs.Load(), 10)
 		config.Name, config.Value = expirationConfig, &text
 		resource.Configs = append(resource.Configs, config)
 		answer.Resources = append(answer.Resources, resource)
 		return answer, nil, true
 	})
+	s := r.stream(func(c *StreamConfig) { c.DoubtUntil = time.Now().Add(time.Hour) })
+	s.Push(r.aged(0, 5, time.Hour))
+	if fault := r.await(s, 5); fault != nil {
+		t.Fatal(fault)
+	}
+	expirationMs.Store((30 * time.Minute).Milliseconds())
+	testenv.Eventually(t, patience, "the engine to notice", func() error {
+		if got := s.facts.expirationMs.Load(); got != expirationMs.Load() {
+			return fmt.Errorf("it counts on %d ms", got)
+		}
+		return nil
+	})
+	s.Push(r.aged(5, 5, time.Hour))
+	if fault := r.await(s, 10); fault == nil || fault.Verdict != Unguarded || r.end() != 5 {
+		t.Errorf("%v, log end %d", fault, r.end())
+	}
 }

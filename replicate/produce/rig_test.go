@@ -36,7 +36,7 @@ type rig struct {
 	sent   atomic.Int64                                     // produce requests that arrived
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, fake: testenv.NewFake(t, testenv.FakeConfig{Brokers: 2, Topics: map[string]int32{"t": 2}})}
 	r.lease.Store(true)
@@ -51,7 +51,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.target = Target{Mirror: "m", Topic: "t", TopicID: topics["t"].ID, Partition: 1}
-	r.engine, err = New(Config{
+	cfg := Config{
 		Client: client, Lease: r.lease.Load, SettleTimeout: 300 * time.Millisecond,
 		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
@@ -62,7 +62,11 @@ func newRig(t *testing.T) *rig {
 			}
 			return conn, err
 		},
-	})
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	r.engine, err = New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
