@@ -61,6 +61,9 @@ type cleaning struct {
 	deleteRetention time.Duration
 }
 
+// standardDeleteRetention is Kafka's default.
+const standardDeleteRetention = 24 * time.Hour
+
 // noteEvery is how often the time of a copy that has nothing to do is noted, so that an owner which dies without a word
 // does not look like one that was away since the last record; 0: it need not be.
 func (c cleaning) noteEvery() time.Duration {
@@ -131,7 +134,7 @@ func describeCleaning(ctx context.Context, client kmsg.Requestor, topic string) 
 	if err := kerr.ErrorForCode(answer.Resources[0].ErrorCode); err != nil {
 		return cleaning{}, err
 	}
-	c := cleaning{deleteRetention: 24 * time.Hour} // Kafka's default
+	c := cleaning{deleteRetention: standardDeleteRetention}
 	for _, config := range answer.Resources[0].Configs {
 		switch {
 		case config.Value == nil:
@@ -155,6 +158,9 @@ const staleLeast = time.Minute
 // sourceEnd. A fault says that deletes may have been missed.
 func (p *partition) checkStale(w *wanted, target produce.Target, source *source, end, sourceEnd int64) (cleaning, error) {
 	c, err := source.cleaned(p.ctx, w.topic.Name)
+	if err != nil {
+		c = cleaning{compacted: true, deleteRetention: standardDeleteRetention} // so that what the cleaner could do is looked for
+	}
 	since := p.progress.CopiedAtMs
 	away := time.Duration(p.nowMs()-since) * time.Millisecond
 	switch {

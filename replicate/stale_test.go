@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kafka-mirror-proxy/protocol/batch"
 	"kafka-mirror-proxy/state"
 	"kafka-mirror-proxy/testenv"
 )
@@ -136,16 +138,37 @@ func TestStaleWhereTheConfigsCannotBeRead(t *testing.T) {
 	r.do(state.PauseTopic{Mirror: "m", Name: "unread"})
 	r.awaitStatus(id, 1, state.Paused)
 	r.produce("unread", 0, 10, 5, nil)
-	source.ControlKey(int16(kmsg.DescribeConfigs), func(request kmsg.Request) (kmsg.Response, error, bool) {
-		source.KeepControl()
+	hideConfigs(source)
+	r.ahead.Add(int64(10 * time.Minute))
+	r.do(state.ResumeTopic{Mirror: "m", Name: "unread"})
+	r.awaitStatus(id, 1, state.Failed)
+	wantError(t, r.partition(id, 0), "read the configs of the source topic unread", "TOPIC_AUTHORIZATION_FAILED")
+}
+
+// hideConfigs makes a cluster refuse to describe configs.
+func hideConfigs(cluster *testenv.Fake) {
+	cluster.ControlKey(int16(kmsg.DescribeConfigs), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
 		answer := request.ResponseKind().(*kmsg.DescribeConfigsResponse)
 		row := kmsg.NewDescribeConfigsResponseResource()
 		row.ErrorCode = 29 // TOPIC_AUTHORIZATION_FAILED
 		answer.Resources = append(answer.Resources, row)
 		return answer, nil, true
 	})
-	r.ahead.Add(int64(10 * time.Minute))
-	r.do(state.ResumeTopic{Mirror: "m", Name: "unread"})
+}
+
+// TestTopicThatMayBeCompacted: where it is not known whether the cleaner goes over a topic, the key of filler is looked for
+// in every codec.
+func TestTopicThatMayBeCompacted(t *testing.T) {
+	r, source, _ := fakeRig(t)
+	hideConfigs(source)
+	r.createTopic("may-be", 1, nil)
+	lz4 := client(t, r.clusters.source, kgo.ProducerBatchCompression(kgo.Lz4Compression()))
+	if err := lz4.ProduceSync(t.Context(), &kgo.Record{Topic: "may-be", Key: []byte(batch.FillerKey), Value: make([]byte, 1000)}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	id := r.add("may-be", 1)
 	r.awaitStatus(id, 1, state.Failed)
-	wantError(t, r.partition(id, 0), "read the configs of the source topic unread", "TOPIC_AUTHORIZATION_FAILED")
+	wantError(t, r.partition(id, 0), "may-be-0", "offset 0", "reserved key")
 }
