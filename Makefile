@@ -9,7 +9,7 @@ CASES ?= 5000
 NO_KAFKA := for tool in java mvn; do command -v $$tool >/dev/null || \
 	echo "*** $$tool IS MISSING: THE TESTS ON REAL KAFKA ARE SKIPPED ***"; done
 
-.PHONY: build demo test test-race lint bench bench-go acceptance matrix clients sim fuzz fmt
+.PHONY: build demo test test-race lint bench bench-go acceptance matrix clients sim exact leading owners fuzz fmt
 
 build: ## the two programs, into bin/
 	$(GO) build -o bin/ ./cmd/kafka-mirror-proxy ./cmd/kafka-mirrors
@@ -51,6 +51,12 @@ sim: ## the replicator in virtual time against simulated clusters: thousands of 
 
 exact: ## 200 random logs of a seed, mirrored while the proxy is killed, and compared (minutes)
 	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 KMP_SEED=$(SEED) $(GO) test -count=1 -v -timeout 40m -run TestExactLogs ./testenv/acceptance
+
+leading: ## a source log that starts at offset 1,000,000,000: time, bytes and memory of the fill (minutes, 2.5 GB of disk)
+	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 $(GO) test -count=1 -v -timeout 40m -run '^TestLeadingOffsets$$' ./testenv/acceptance
+
+owners: ## two owners copy the same partitions at once and are frozen in turn, with old and recent timestamps (minutes)
+	KMP_REQUIRE_KAFKA=1 KMP_LONG=1 KMP_SEED=$(SEED) $(GO) test -count=1 -v -timeout 40m -run '^TestTwoOwnersReal$$' ./replicate
 
 fuzz: ## each fuzz target for a while
 	@for p in $$($(GO) list ./protocol/... ./proxy/...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \

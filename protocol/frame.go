@@ -65,18 +65,6 @@ func flexibleResponseHeader(key, version int16) bool {
 	return key != KeyApiVersions && Flexible(key, version)
 }
 
-// AppendRequestHeader appends the header of a request of a decoded key (no size), with the client id given.
-func AppendRequestHeader(dst []byte, key, version int16, correlationID int32, clientID string) []byte {
-	dst = kbin.AppendInt16(dst, key)
-	dst = kbin.AppendInt16(dst, version)
-	dst = kbin.AppendInt32(dst, correlationID)
-	dst = kbin.AppendString(dst, clientID)
-	if Flexible(key, version) {
-		dst = append(dst, 0)
-	}
-	return dst
-}
-
 // AppendResponseHeader appends the header of a response of a decoded key (no size).
 func AppendResponseHeader(dst []byte, key, version int16, correlationID int32) []byte {
 	dst = kbin.AppendInt32(dst, correlationID)

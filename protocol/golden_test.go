@@ -57,7 +57,7 @@ func TestGoldenHeaders(t *testing.T) {
 			if err != nil || need != 0 || h != (RequestHeader{Key: g.key, Version: g.version, CorrelationID: 7, BodyOffset: 17, Flexible: true}) {
 				t.Errorf("%s: %+v, %d, %v", g.name, h, need, err)
 			}
-			if !bytes.Equal(AppendRequestHeader(nil, g.key, g.version, 7, "golden"), g.bytes[4:4+17]) {
+			if !bytes.Equal(appendRequestHeader(nil, g.key, g.version, 7, "golden"), g.bytes[4:4+17]) {
 				t.Errorf("%s: written header differs", g.name)
 			}
 		case "response-frame":

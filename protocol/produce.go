@@ -50,28 +50,3 @@ func PeekProduce(version int16, body []byte) (p ProducePeek, need int, err error
 	need, err = c.partial("Produce request")
 	return p, need, err
 }
-
-// WalkProduce visits each partition of a Produce request in order. records is nil when null on the wire. Name and records
-// are parts of the body. An error of visit ends the walk and is returned.
-func WalkProduce(version int16, body []byte, visit func(t TopicRef, partition int32, records []byte) error) error {
-	c, err := produceCursor(version, body)
-	if err != nil {
-		return err
-	}
-	c.produceHead()
-	for topics := c.array(2); topics > 0 && c.ok(); topics-- {
-		t := c.topic(produceByID(version))
-		for partitions := c.array(5); partitions > 0 && c.ok(); partitions-- {
-			partition, records := c.int32(), c.nullableBytes()
-			c.tags()
-			if c.ok() {
-				if err := visit(t, partition, records); err != nil {
-					return err
-				}
-			}
-		}
-		c.tags()
-	}
-	c.tags()
-	return c.whole("Produce request")
-}

@@ -9,29 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-type producedPartition struct {
-	name      string
-	id        [16]byte
-	partition int32
-	records   string
-	null      bool
-}
-
-func walked(t *testing.T, version int16, body []byte) (all []producedPartition) {
-	t.Helper()
-	err := WalkProduce(version, body, func(topic TopicRef, partition int32, records []byte) error {
-		if topic.ByID != (version >= 13) {
-			t.Errorf("v%d by id: %v", version, topic.ByID)
-		}
-		all = append(all, producedPartition{string(topic.Name), topic.ID, partition, string(records), records == nil})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
 func randomProduce(r *rand.Rand, version int16) *kmsg.ProduceRequest {
 	m := randomize(r, version, kmsg.NewPtrProduceRequest())
 	for _, topic := range m.Topics {
@@ -47,27 +24,11 @@ func randomProduce(r *rand.Rand, version int16) *kmsg.ProduceRequest {
 	return m
 }
 
-func TestPeekAndWalkProduceAgreeWithKmsg(t *testing.T) {
+func TestPeekProduceAgreesWithKmsg(t *testing.T) {
 	everyVersion(t, KeyProduce, func(t *testing.T, version int16, r *rand.Rand) {
 		m := randomProduce(r, version)
 		body := m.AppendTo(nil)
 		m = reread(t, version, body, kmsg.NewPtrProduceRequest())
-		var want []producedPartition
-		for _, topic := range m.Topics {
-			for _, p := range topic.Partitions {
-				want = append(want, producedPartition{topic.Topic, topic.TopicID, p.Partition, string(p.Records), p.Records == nil})
-			}
-		}
-		got := walked(t, version, body)
-		if len(got) != len(want) {
-			t.Fatalf("%d partitions, want %d", len(got), len(want))
-		}
-		for i := range got {
-			if got[i] != want[i] {
-				t.Fatalf("partition %d: %+v, want %+v", i, got[i], want[i])
-			}
-		}
-
 		for shown := 0; ; {
 			p, need, err := PeekProduce(version, body[:shown])
 			if err != nil {
@@ -96,9 +57,6 @@ func TestProduceVersionsThatAreNotOffered(t *testing.T) {
 		if _, need, err := PeekProduce(version, []byte{0, 1, 0, 0, 0, 1}); !errors.Is(err, ErrUnsupportedVersion) || need != 0 {
 			t.Errorf("peek v%d: %v", version, err)
 		}
-		if err := WalkProduce(version, nil, nil); !errors.Is(err, ErrUnsupportedVersion) {
-			t.Errorf("walk v%d: %v", version, err)
-		}
 		if _, _, err := SplitProduce(version, nil, nil); !errors.Is(err, ErrUnsupportedVersion) {
 			t.Errorf("split v%d: %v", version, err)
 		}
@@ -109,15 +67,15 @@ func TestProduceVersionsThatAreNotOffered(t *testing.T) {
 }
 
 // A cut or a byte too many is never taken for a whole request, at any place.
-func TestWalkProduceWantsTheWholeBody(t *testing.T) {
+func TestSplitProduceWantsTheWholeBody(t *testing.T) {
 	everyVersion(t, KeyProduce, func(t *testing.T, version int16, r *rand.Rand) {
 		body := randomize(r, version, kmsg.NewPtrProduceRequest()).AppendTo(nil)
 		cut := body[:r.IntN(len(body))]
-		visit := func(TopicRef, int32, []byte) error { return nil }
-		if err := WalkProduce(version, cut, visit); !errors.Is(err, ErrMalformed) {
+		none := func(TopicRef) (int16, string, bool) { return 0, "", false }
+		if _, _, err := SplitProduce(version, cut, none); !errors.Is(err, ErrMalformed) {
 			t.Errorf("cut at %d of %d: %v", len(cut), len(body), err)
 		}
-		if err := WalkProduce(version, append(bytes.Clone(body), 0), visit); !errors.Is(err, ErrMalformed) {
+		if _, _, err := SplitProduce(version, append(bytes.Clone(body), 0), none); !errors.Is(err, ErrMalformed) {
 			t.Errorf("a byte too many: %v", err)
 		}
 	})
@@ -125,22 +83,12 @@ func TestWalkProduceWantsTheWholeBody(t *testing.T) {
 
 func TestHostileProduce(t *testing.T) {
 	huge := []byte{0xff, 0xff, 0, 1, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff, 0, 1, 'a'} // 2^31-1 topics
-	visit := func(TopicRef, int32, []byte) error { t.Error("visited"); return nil }
-	if err := WalkProduce(3, huge, visit); !errors.Is(err, ErrMalformed) {
-		t.Errorf("walk: %v", err)
-	}
 	if _, _, err := SplitProduce(3, huge, func(TopicRef) (int16, string, bool) { return 0, "", false }); !errors.Is(err, ErrMalformed) {
 		t.Errorf("split: %v", err)
 	}
 	null := []byte{0xff, 0xff, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff}
 	if _, _, err := PeekProduce(3, null); !errors.Is(err, ErrMalformed) {
 		t.Errorf("null topics: %v", err)
-	}
-	stop := errors.New("stop")
-	body := oneTopicProduce(9, "a", 3).AppendTo(nil)
-	visits := 0
-	if err := WalkProduce(9, body, func(TopicRef, int32, []byte) error { visits++; return stop }); err != stop || visits != 1 {
-		t.Errorf("%d visits, %v", visits, err)
 	}
 }
 
@@ -158,23 +106,16 @@ func oneTopicProduce(version int16, topic string, partitions int) *kmsg.ProduceR
 	return m
 }
 
-func TestProduceIsPeekedAndWalkedWithoutAllocating(t *testing.T) {
+func TestProduceIsPeekedWithoutAllocating(t *testing.T) {
 	for version := int16(3); version <= 13; version++ {
 		body := oneTopicProduce(version, "orders", 12).AppendTo(nil)
-		var bytesSeen int
 		n := testing.AllocsPerRun(100, func() {
 			if p, _, err := PeekProduce(version, body[:64]); err != nil || p.Topics != 1 {
 				t.Fatal(p, err)
 			}
-			if err := WalkProduce(version, body, func(_ TopicRef, _ int32, records []byte) error {
-				bytesSeen += len(records)
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
 		})
-		if n != 0 || bytesSeen == 0 {
-			t.Errorf("v%d: %v allocations, %d bytes", version, n, bytesSeen)
+		if n != 0 {
+			t.Errorf("v%d: %v allocations", version, n)
 		}
 	}
 }

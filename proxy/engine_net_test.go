@@ -105,7 +105,7 @@ func TestLocalAnswerOnEmptyQueueComesAtOnce(t *testing.T) {
 	broker := newScripted(t, echo(t))
 	server := startServer(t, mirroredStore(t).View, nil, broker.broker(1))
 	conn := dialTo(t, server.Addr())
-	list := rawFrame(protocol.AppendRequestHeader(nil, 98, 0, 5, "c"), []byte{0})
+	list := rawFrame(requestHeader(98, 0, 5), []byte{0})
 	for i := range int32(50) {
 		send(t, conn, list)
 		if got := receive(t, conn); !bytes.HasSuffix(got, []byte("local 98")) {
@@ -131,7 +131,7 @@ func TestMixedPipelineKeepsItsOrder(t *testing.T) {
 			var frame []byte
 			switch random.IntN(5) {
 			case 0:
-				frame = rawFrame(protocol.AppendRequestHeader(nil, 98, 0, i, "c"), []byte{0})
+				frame = rawFrame(requestHeader(98, 0, i), []byte{0})
 			case 1:
 				frame = requestFrame(i, produceRequest(9, -1, random.IntN(100_000), named("orders")...))
 			case 2:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafka-mirror-proxy/enforce"
@@ -68,6 +69,16 @@ func rawFrame(payload ...[]byte) []byte {
 	}
 	binary.BigEndian.PutUint32(frame, uint32(len(frame)-sizeBytes))
 	return frame
+}
+
+// requestHeader is the header of a request of a client without an id.
+func requestHeader(key, version int16, correlation int32) []byte {
+	header := kbin.AppendInt32(kbin.AppendInt16(kbin.AppendInt16(nil, key), version), correlation)
+	header = kbin.AppendNullableString(header, nil)
+	if protocol.Flexible(key, version) {
+		header = append(header, 0)
+	}
+	return header
 }
 
 // answerFrame is a whole answer with its size.

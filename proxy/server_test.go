@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"kafka-mirror-proxy/enforce"
-	"kafka-mirror-proxy/protocol"
 	"kafka-mirror-proxy/testenv"
 )
 
@@ -285,7 +284,7 @@ func TestLocalCallEndsWithItsConnection(t *testing.T) {
 	server := startServer(t, mirroredStore(t).View, func(cfg *Config) {
 		cfg.Local, cfg.Limits.LocalCalls = handler, 1
 	}, broker.broker(1))
-	list := rawFrame(protocol.AppendRequestHeader(nil, 98, 0, 5, "c"), []byte{0})
+	list := rawFrame(requestHeader(98, 0, 5), []byte{0})
 	first, second := dialTo(t, server.Addr()), dialTo(t, server.Addr())
 	send(t, first, list)
 	<-handler.running

@@ -59,7 +59,7 @@ func drawRequest(t *rapid.T, correlation int32) (frame []byte, answered bool) {
 		}
 		return frame, true
 	case 5:
-		header := protocol.AppendRequestHeader(nil, rapid.Int16Range(94, 104).Draw(t, "mirror key"), 0, correlation, "client")
+		header := requestHeader(rapid.Int16Range(94, 104).Draw(t, "mirror key"), 0, correlation)
 		return rawFrame(header, []byte{0}), true
 	case 6:
 		request := kmsg.NewPtrDescribeConfigsRequest()
@@ -402,12 +402,12 @@ func TestBadRequests(t *testing.T) {
 		"length 2^31-1":      {size(0x7fffffff), CauseFrameLength},
 		"length just above":  {size(101<<20 + 1), CauseFrameLength},
 		"length 3":           {append(size(3), 0, 0, 0), CauseMalformed},
-		"produce v2":         {rawFrame(protocol.AppendRequestHeader(nil, 0, 2, 1, "c"), make([]byte, 30)), CauseUnsupported},
-		"fetch v3":           {rawFrame(protocol.AppendRequestHeader(nil, 1, 3, 1, "c"), make([]byte, 30)), CauseUnsupported},
+		"produce v2":         {rawFrame(requestHeader(0, 2, 1), make([]byte, 30)), CauseUnsupported},
+		"fetch v3":           {rawFrame(requestHeader(1, 3, 1), make([]byte, 30)), CauseUnsupported},
 		"metadata v99":       {metadata, CauseUnsupported},
 		"raw SASL":           {requestFrame(1, handshake), CauseUnsupported},
 		"cut produce":        {short, CauseMalformed},
-		"local request big":  {rawFrame(protocol.AppendRequestHeader(nil, 98, 0, 1, "c"), make([]byte, 2<<20)), CauseFrameLength},
+		"local request big":  {rawFrame(requestHeader(98, 0, 1), make([]byte, 2<<20)), CauseFrameLength},
 		"client id too long": {rawFrame([]byte{0, 0, 0, 9, 0, 0, 0, 1, 0x7f, 0xff}), CauseMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -499,7 +499,7 @@ type panicking struct{}
 func (panicking) Handle(context.Context, LocalRequest) ([]byte, error) { panic("a bug") }
 
 func TestFailedLocalAnswerCloses(t *testing.T) {
-	list := rawFrame(protocol.AppendRequestHeader(nil, 98, 0, 1, "c"), []byte{0})
+	list := rawFrame(requestHeader(98, 0, 1), []byte{0})
 	for _, handler := range []LocalHandler{failing{errors.New("no")}, failing{}, panicking{}} {
 		p := newPump(t, newTestSession(t, mirroredStore(t).View), handler, whole)
 		p.requests(list)
@@ -513,7 +513,7 @@ func TestFailedLocalAnswerCloses(t *testing.T) {
 func TestDialectNoneLeavesTheKeysAlone(t *testing.T) {
 	session := newSession(newTestShared(t, mirroredStore(t).View, Limits{}), bootstrapNode, "client:1", DialectNone)
 	p := newPump(t, session, nil, whole)
-	list := rawFrame(protocol.AppendRequestHeader(nil, 98, 0, 1, "c"), []byte{0})
+	list := rawFrame(requestHeader(98, 0, 1), []byte{0})
 	p.requests(list)
 	if !bytes.Equal(p.passed, list) {
 		t.Errorf("passed %x", p.passed)
@@ -537,7 +537,7 @@ func TestQueueLimits(t *testing.T) {
 	}
 
 	p = newPump(t, newTestSession(t, mirroredStore(t).View), &listHandler{}, whole)
-	list := rawFrame(protocol.AppendRequestHeader(nil, 98, 0, 1, "c"), []byte{0})
+	list := rawFrame(requestHeader(98, 0, 1), []byte{0})
 	stream = bytes.Repeat(list, maxHeavy+3)
 	if rest := p.requests(stream); len(rest) != 3*len(list) {
 		t.Errorf("%d answers made here wait, %d may", (len(stream)-len(rest))/len(list), maxHeavy)

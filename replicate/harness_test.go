@@ -299,6 +299,22 @@ func (r *rig) awaitCaughtUp(topic string, partitions int32) {
 	})
 }
 
+// awaitPassed waits until the destination goes beyond where the source ends now; somebody has to go on writing there.
+func (r *rig) awaitPassed(topic string, partitions int32) {
+	r.t.Helper()
+	_, source := ends(r.t, r.source, topic)
+	testenv.Eventually(r.t, patience, "the destination to go on", func() error {
+		_, destination := ends(r.t, r.destination, topic)
+		for i := range partitions {
+			s, _ := source.Lookup(topic, i)
+			if d, _ := destination.Lookup(topic, i); d.Err != nil || d.Offset <= s.Offset {
+				return fmt.Errorf("partition %d ends at %d (%v), the source ended at %d", i, d.Offset, d.Err, s.Offset)
+			}
+		}
+		return nil
+	})
+}
+
 // readAll reads a partition from its start to its end.
 func readAll(t *testing.T, seeds []string, topic string, partition int32, end int64) []*kgo.Record {
 	t.Helper()

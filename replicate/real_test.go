@@ -77,7 +77,7 @@ func TestBrokersAndOwnersDieReal(t *testing.T) {
 	if err := source.Restart(context.Background(), source.NodeIDs()[0]); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second) // some load after the last fault; nothing depends on how much
+	r.awaitPassed(topic, partitions) // some load after the last fault
 	stop()
 	r.awaitCaughtUp(topic, partitions)
 	r.compare(topic, partitions)

@@ -189,7 +189,6 @@ type takenLog struct {
 	log   *sourceLog
 	next  int64
 	rooms int // batches of filler until there is no room
-	bytes []byte
 	got   map[int64]string
 	fill  map[int64]int64 // timestamps
 }

@@ -8,7 +8,9 @@ const (
 	// KindPassthrough: SetProducer is enough (ClearTransactional too when
 	// Class.Transactional), once CheckDeltas has agreed.
 	KindPassthrough Kind = iota
-	// KindReencode: must go through Coder.Reencode, see Class.Reason.
+	// KindReencode: must go through Coder.Reencode. It is of magic 0 or 1, which Produce v3 and later refuses; or has
+	// LogAppendTime, of which a CreateTime topic would fall back to the producer's timestamps, which consumers of the
+	// source never saw; or compaction removed records, and LogValidator wants count == lastOffsetDelta+1.
 	KindReencode
 	// KindControl: a marker; a stock broker refuses it from a client, so it
 	// becomes filler.
@@ -19,34 +21,10 @@ const (
 	KindInvalid
 )
 
-func (k Kind) String() string {
-	return [...]string{"passthrough", "reencode", "control", "empty", "invalid"}[k]
-}
-
-// Reason says why a batch cannot be passed through.
-type Reason uint8
-
-const (
-	ReasonNone Reason = iota
-	// ReasonOldMagic: magic 0 or 1, which Produce v3 and later refuses.
-	ReasonOldMagic
-	// ReasonLogAppendTime: a CreateTime topic would fall back to the
-	// producer's timestamps, which consumers of the source never saw.
-	ReasonLogAppendTime
-	// ReasonHoles: compaction removed records; LogValidator wants
-	// count == lastOffsetDelta+1.
-	ReasonHoles
-)
-
-func (r Reason) String() string {
-	return [...]string{"none", "old magic", "log append time", "holes"}[r]
-}
-
 // Class is the verdict of Classify.
 type Class struct {
 	Kind          Kind
-	Reason        Reason // for KindReencode, else ReasonNone
-	Transactional bool   // of KindPassthrough and KindReencode
+	Transactional bool // of KindPassthrough and KindReencode
 }
 
 // Classify tells from the header alone how a batch that Next or Each returned
@@ -54,7 +32,7 @@ type Class struct {
 // nothing.
 func Classify(b Batch) Class {
 	if b.Magic() < 2 {
-		return Class{Kind: KindReencode, Reason: ReasonOldMagic}
+		return Class{Kind: KindReencode}
 	}
 	class := Class{Transactional: b.Transactional()}
 	switch {
@@ -64,10 +42,8 @@ func Classify(b Batch) Class {
 		return Class{Kind: KindControl}
 	case b.Count() == 0:
 		return Class{Kind: KindEmpty}
-	case b.LogAppendTime():
-		class.Kind, class.Reason = KindReencode, ReasonLogAppendTime
-	case int64(b.Count()) != int64(b.LastOffsetDelta())+1:
-		class.Kind, class.Reason = KindReencode, ReasonHoles
+	case b.LogAppendTime(), int64(b.Count()) != int64(b.LastOffsetDelta())+1:
+		class.Kind = KindReencode
 	}
 	return class
 }

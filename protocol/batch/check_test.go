@@ -21,21 +21,21 @@ func TestClassify(t *testing.T) {
 		{"delete horizon", spec{base: 10, attributes: attrDeleteHorizon, records: dense(10, 4)}.encode(t), Class{}},
 		{"unused bits", spec{base: 10, attributes: -1 << 7, records: dense(10, 4)}.encode(t), Class{}},
 		{"transactional", spec{base: 10, attributes: attrTransactional, records: dense(10, 4)}.encode(t), Class{Transactional: true}},
-		{"inner hole", spec{base: 10, records: withHole}.encode(t), Class{Kind: KindReencode, Reason: ReasonHoles}},
-		{"leading hole", spec{base: 9, records: dense(10, 4)}.encode(t), Class{Kind: KindReencode, Reason: ReasonHoles}},
-		{"trailing hole", spec{base: 10, last: 14, records: dense(10, 4)}.encode(t), Class{Kind: KindReencode, Reason: ReasonHoles}},
-		{"append time", spec{base: 10, attributes: attrLogAppendTime, records: dense(10, 4)}.encode(t), Class{Kind: KindReencode, Reason: ReasonLogAppendTime}},
+		{"inner hole", spec{base: 10, records: withHole}.encode(t), Class{Kind: KindReencode}},
+		{"leading hole", spec{base: 9, records: dense(10, 4)}.encode(t), Class{Kind: KindReencode}},
+		{"trailing hole", spec{base: 10, last: 14, records: dense(10, 4)}.encode(t), Class{Kind: KindReencode}},
+		{"append time", spec{base: 10, attributes: attrLogAppendTime, records: dense(10, 4)}.encode(t), Class{Kind: KindReencode}},
 		{
 			"transactional with holes", spec{base: 10, attributes: attrTransactional, records: withHole}.encode(t),
-			Class{Kind: KindReencode, Reason: ReasonHoles, Transactional: true},
+			Class{Kind: KindReencode, Transactional: true},
 		},
 		{"marker", spec{base: 10, attributes: attrControl | attrTransactional, records: dense(10, 1)}.encode(t), Class{Kind: KindControl}},
 		{"empty", spec{base: 10, last: 13}.encode(t), Class{Kind: KindEmpty}},
-		{"old", old, Class{Kind: KindReencode, Reason: ReasonOldMagic}},
+		{"old", old, Class{Kind: KindReencode}},
 		{"codec 6", wrongMagic, Class{Kind: KindInvalid}},
 	} {
 		if got := Classify(tc.raw); got != tc.want {
-			t.Errorf("%s: %v %v %v, want %v %v %v", tc.name, got.Kind, got.Reason, got.Transactional, tc.want.Kind, tc.want.Reason, tc.want.Transactional)
+			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
 		}
 	}
 }

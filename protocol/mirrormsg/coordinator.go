@@ -104,10 +104,6 @@ func CoordinatorPartition(mirror string, topicID [16]byte, partition, n int32) i
 	return hashPartition(CoordinatorKey{Mirror: mirror, TopicID: topicID, Partition: partition}.String(), n)
 }
 
-// MirrorCoordinatorPartition returns the partition of __mirror_state, out of n, whose leader does what is done once per
-// mirror (configs, groups, ACLs). n must be positive.
-func MirrorCoordinatorPartition(mirror string, n int32) int32 { return hashPartition(mirror, n) }
-
 func hashPartition(s string, n int32) int32 {
 	h := javaStringHash(s)
 	if h < 0 {

@@ -50,9 +50,9 @@ func TestParseCoordinatorKey(t *testing.T) {
 func TestCoordinatorPlacement(t *testing.T) {
 	const most = 2147483647
 	for _, tt := range []struct {
-		mirror string
-		n      int32
-		want   int32
+		key  string
+		n    int32
+		want int32
 	}{
 		{"", 50, 0},
 		{"hello", most, 99162322},              // a hash every Java book prints
@@ -62,8 +62,8 @@ func TestCoordinatorPlacement(t *testing.T) {
 		{"Aa", most, 2112}, {"BB", most, 2112}, // the best known collision
 		{"\U0001F600", most, 0xd83d*31 + 0xde00}, // two UTF-16 units
 	} {
-		if got := mirrormsg.MirrorCoordinatorPartition(tt.mirror, tt.n); got != tt.want {
-			t.Errorf("%q of %d: %d, want %d", tt.mirror, tt.n, got, tt.want)
+		if got := mirrormsg.HashPartition(tt.key, tt.n); got != tt.want {
+			t.Errorf("%q of %d: %d, want %d", tt.key, tt.n, got, tt.want)
 		}
 	}
 }
@@ -73,12 +73,12 @@ func TestCoordinatorPartitionHashesTheKey(t *testing.T) {
 		k := rapid.Make[mirrormsg.CoordinatorKey]().Draw(rt, "key")
 		n := rapid.Int32Range(1, 1000).Draw(rt, "n")
 		got := mirrormsg.CoordinatorPartition(k.Mirror, k.TopicID, k.Partition, n)
-		if want := mirrormsg.MirrorCoordinatorPartition(k.String(), n); got != want || got < 0 || got >= n {
+		if want := mirrormsg.HashPartition(k.String(), n); got != want || got < 0 || got >= n {
 			rt.Errorf("%d, want %d, of %d", got, want, n)
 		}
 	})
 	got := mirrormsg.CoordinatorPartition("my-mirror", goldenTopicID(), 3, 50)
-	if want := mirrormsg.MirrorCoordinatorPartition("my-mirror:AQIDBAUGBwgJCgsMDQ4PEA:3", 50); got != want {
+	if want := mirrormsg.HashPartition("my-mirror:AQIDBAUGBwgJCgsMDQ4PEA:3", 50); got != want {
 		t.Errorf("%d, want %d", got, want)
 	}
 }

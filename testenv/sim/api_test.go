@@ -276,11 +276,10 @@ func (c *cluster) expirationMs() int64 {
 func (c *cluster) produce(r *kmsg.ProduceRequest, answer *kmsg.ProduceResponse, broker int32, refusal int16) {
 	deadline := time.Now().Add(time.Duration(r.TimeoutMillis) * time.Millisecond)
 	type waiting struct {
-		to      *kmsg.ProduceResponseTopicPartition
-		d       *destination
-		epoch   int32
-		end     int64
-		changed chan struct{}
+		to    *kmsg.ProduceResponseTopicPartition
+		d     *destination
+		epoch int32
+		end   int64
 	}
 	var waits []waiting
 	for _, t := range r.Topics {

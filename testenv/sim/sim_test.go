@@ -49,26 +49,41 @@ func number(t *testing.T, name string, standard uint64) uint64 {
 	return n
 }
 
-// casesOfCI are run everywhere; make sim runs more of them.
-const casesOfCI = 200
+// casesOfCI are run everywhere, and besides them pinned; make sim runs more of them.
+const casesOfCI = 195
 
-// TestSimulator runs cases with the seeds from KMP_SEED (1) on, KMP_SIM_CASES of them.
+// pinned are seeds whose cases write a wrong offset when the wait after a lost answer (doubt.look) is taken out: one case in
+// seventy or so does, and a fault as rare as that is not left to the luck of a slice. They have to be looked for anew
+// when the simulator draws its cases in another way.
+var pinned = []uint64{1022, 1064, 1108, 1195, 1303}
+
+// TestSimulator runs cases with the seeds from KMP_SEED (1) on, KMP_SIM_CASES of them; without either the slice of CI.
 func TestSimulator(t *testing.T) {
 	first, n := number(t, "KMP_SEED", 1), number(t, "KMP_SIM_CASES", casesOfCI)
+	more := pinned
+	if os.Getenv("KMP_SEED") != "" || os.Getenv("KMP_SIM_CASES") != "" {
+		more = nil
+	}
+	seed := func(i uint64) uint64 {
+		if i < n {
+			return first + i
+		}
+		return more[i-n]
+	}
 	var figures counts
 	var taken, failures atomic.Uint64
 	begun := time.Now()
 	t.Cleanup(func() {
-		t.Logf("seeds %d to %d, %v\n%v", first, first+n-1, time.Since(begun).Round(time.Millisecond), &figures)
+		t.Logf("seeds %d to %d and %v, %v\n%v", first, first+n-1, more, time.Since(begun).Round(time.Millisecond), &figures)
 	})
 	for worker := range runtime.GOMAXPROCS(0) {
 		t.Run(fmt.Sprintf("worker %d", worker), func(t *testing.T) {
 			t.Parallel()
-			for i := taken.Add(1) - 1; i < n && failures.Load() < 5; i = taken.Add(1) - 1 {
+			for i := taken.Add(1) - 1; i < n+uint64(len(more)) && failures.Load() < 5; i = taken.Add(1) - 1 {
 				figures.cases.Add(1)
-				if failure := runCase(t, newPlan(first+i), &figures); failure != "" {
+				if failure := runCase(t, newPlan(seed(i)), &figures); failure != "" {
 					failures.Add(1)
-					t.Errorf("%s\nagain: KMP_SEED=%d KMP_SIM_CASES=1 go test -run TestSimulator ./testenv/sim", strings.TrimSpace(failure), first+i)
+					t.Errorf("%s\nagain: KMP_SEED=%d KMP_SIM_CASES=1 go test -run TestSimulator ./testenv/sim", strings.TrimSpace(failure), seed(i))
 				}
 			}
 		})

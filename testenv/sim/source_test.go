@@ -258,14 +258,6 @@ func (s *source) truncate(offset int64, leader int32) {
 	s.elect(leader)
 }
 
-// visible is what a READ_COMMITTED consumer is shown at an offset; "" for nothing.
-func (s *source) visible(offset int64) string {
-	if e := s.history[offset]; e != nil && e.committed() && e.fate == kept {
-		return e.text
-	}
-	return ""
-}
-
 // textOf is a record in a form that can be compared and read.
 func textOf(timestampMs int64, key, value []byte) string {
 	out := strconv.AppendInt(nil, timestampMs, 10)

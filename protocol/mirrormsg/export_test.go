@@ -1,0 +1,4 @@
+package mirrormsg
+
+// HashPartition is what places a coordinator key.
+var HashPartition = hashPartition
