@@ -16,7 +16,7 @@ import (
 // registry's prefix, so that no user's key is equal by chance.
 const FillerKey = "\xf1kmproxy-filler\x00"
 
-// MaxFillerRecords is the most records of one filler batch: about 142 KB with
+// MaxFillerRecords is the most records of one filler batch: about 180 KB with
 // gzip and 2.5 MB without. More cost a broker heap, not bytes.
 const MaxFillerRecords = 100_000
 
@@ -34,7 +34,7 @@ type FillerMaker struct {
 // FillerMakerConfig sets up a FillerMaker.
 type FillerMakerConfig struct {
 	// Cached is how many sizes are remembered, at least 1, each with at most
-	// about 142 KB.
+	// about 180 KB.
 	Cached int
 }
 
@@ -49,7 +49,7 @@ func NewFillerMaker(cfg FillerMakerConfig) (*FillerMaker, error) {
 
 // Append appends a batch of n filler records, all with one timestamp in ms (-1
 // is none), ready for Produce: base offset 0, leader epoch -1. n is 1 to
-// MaxFillerRecords. Gzip needs about 1.4 bytes a record; no codec that gets
+// MaxFillerRecords. Gzip needs about 1.8 bytes a record; no codec that gets
 // below 1 will do, as sarama takes a batch of more records than bytes for a
 // partial one and fetches it for ever.
 func (m *FillerMaker) Append(out []byte, n int32, timestampMs, producerID int64, epoch int16, baseSequence int32) ([]byte, error) {
