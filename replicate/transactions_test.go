@@ -115,6 +115,53 @@ func writeTransactions(r *rig, topic string) {
 		a.write(2, 1, 0)
 		a.end(kgo.TransactionEndTry(i%4 < 2))
 	}
+	commitOffsets(r, topic)
+}
+
+// commitOffsets consumes a topic of the source and, in one transaction, writes its records to three partitions and commits
+// the offsets of the consumer group.
+func commitOffsets(r *rig, topic string) {
+	r.t.Helper()
+	const records = 6
+	in, group := topic+"-in", topic+"-group"
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	admin := kadm.NewClient(r.source)
+	if _, err := admin.CreateTopic(ctx, 1, 1, nil, in); err != nil {
+		r.t.Fatal(err)
+	}
+	topicID(r.t, r.source, in)
+	r.produce(in, 0, 0, records, []byte("in"))
+	session, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(r.clusters.source...), kgo.DisableClientMetrics(), kgo.TransactionalID(topic+"-session"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ConsumerGroup(group), kgo.ConsumeTopics(in), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RequireStableFetchOffsets())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer session.Close()
+	var read []*kgo.Record
+	for len(read) < records {
+		fetches := session.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			r.t.Fatal(err)
+		}
+		read = append(read, fetches.Records()...)
+	}
+	if err := session.Begin(); err != nil {
+		r.t.Fatal(err)
+	}
+	for i, record := range read {
+		if err := session.ProduceSync(ctx, &kgo.Record{Topic: topic, Partition: int32(i % 3), Key: record.Key, Value: []byte("consumed and written")}).FirstErr(); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if committed, err := session.End(ctx, kgo.TryCommit); err != nil || !committed {
+		r.t.Fatalf("committed %t: %v", committed, err)
+	}
+	offsets, err := admin.FetchOffsets(ctx, group)
+	if at, ok := offsets.Lookup(in, 0); err != nil || !ok || at.At != records {
+		r.t.Fatalf("the transaction has committed %+v, %v; want offset %d of the group", at, err, records)
+	}
 }
 
 // TestTransactionsReal: committed data arrives at its offsets, aborted data and markers as filler, nothing above the last
