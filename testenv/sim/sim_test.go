@@ -50,12 +50,12 @@ func number(t *testing.T, name string, standard uint64) uint64 {
 }
 
 // casesOfCI are run everywhere, and besides them pinned; make sim runs more of them.
-const casesOfCI = 195
+const casesOfCI = 196
 
 // pinned are seeds whose cases write a wrong offset when the wait after a lost answer (doubt.look) is taken out: one case in
 // seventy or so does, and a fault as rare as that is not left to the luck of a slice. They have to be looked for anew
 // when the simulator draws its cases in another way.
-var pinned = []uint64{1022, 1064, 1108, 1195, 1303}
+var pinned = []uint64{1022, 1064, 1108, 1195}
 
 // TestSimulator runs cases with the seeds from KMP_SEED (1) on, KMP_SIM_CASES of them; without either the slice of CI.
 func TestSimulator(t *testing.T) {
