@@ -134,7 +134,7 @@ func commitOffsets(r *rig, topic string) {
 	r.produce(in, 0, 0, records, []byte("in"))
 	session, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(r.clusters.source...), kgo.DisableClientMetrics(), kgo.TransactionalID(topic+"-session"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ConsumerGroup(group), kgo.ConsumeTopics(in), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RequireStableFetchOffsets())
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		r.t.Fatal(err)
 	}
