@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/s2"
@@ -160,13 +161,19 @@ func (c *Coder) decodeZstd(out, in []byte, limitBytes int) ([]byte, error) {
 			out = make([]byte, 0, size)
 		}
 		got, err := c.unzstd.DecodeAll(in, out[:0:size])
-		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		if !noRoom(err) {
 			return got, err
 		}
 		if size == limitBytes {
 			return nil, ErrTooLarge
 		}
 	}
+}
+
+// noRoom says that a zstd frame decodes to more than its output has room for. Of one that does not say its size, as Java
+// producers write them, the decoder tells so by a text alone.
+func noRoom(err error) bool {
+	return errors.Is(err, zstd.ErrDecoderSizeExceeded) || err != nil && strings.HasPrefix(err.Error(), "output bigger than")
 }
 
 // readBounded appends all of r to out, which grows to limitBytes at most.

@@ -187,3 +187,48 @@ func TestNewCoderWantsRoomForFiller(t *testing.T) {
 		t.Error("a limit below that of filler was taken")
 	}
 }
+
+// TestZstdThatDoesNotSayItsSize: a Java producer compresses as it goes, so that its frames have no content size; they must
+// be read however much they grow.
+func TestZstdThatDoesNotSayItsSize(t *testing.T) {
+	var frame bytes.Buffer
+	encoder, err := zstd.NewWriter(&frame, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{10, 64 << 10, 64<<10 + 1, 100_000, 131_072, 131_073, 300_000, 1 << 20, 3 << 20, 5 << 20} {
+		for name, value := range map[string]func(i int) byte{
+			"the same":   func(int) byte { return 'x' },
+			"words":      func(i int) byte { return "some words that come again and again, "[i*7%38] },
+			"few values": func(i int) byte { return byte(i * i / 3 % 4) },
+		} {
+			want := make([]byte, size)
+			for i := range want {
+				want[i] = value(i)
+			}
+			frame.Reset()
+			encoder.Reset(&frame)
+			for at := 0; at < size; at += 16 << 10 { // as a producer's buffer is filled
+				if _, err := encoder.Write(want[at:min(at+16<<10, size)]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := encoder.Close(); err != nil {
+				t.Fatal(err)
+			}
+			var header zstd.Header
+			if err := header.Decode(frame.Bytes()); err != nil || header.HasFCS && size >= 1<<20 {
+				t.Fatalf("the frame says its size: %v", err)
+			}
+			limitBytes := MinLimitBytes
+			got, err := newCoder(t).decompress(nil, CodecZstd, frame.Bytes(), limitBytes)
+			if size > limitBytes {
+				if !errors.Is(err, ErrTooLarge) {
+					t.Errorf("%s, %d bytes, limit %d: %v", name, size, limitBytes, err)
+				}
+			} else if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s, %d bytes, %d compressed: %d bytes, %v", name, size, frame.Len(), len(got), err)
+			}
+		}
+	}
+}
