@@ -114,6 +114,14 @@ func firstText(texts ...string) string {
 	return ""
 }
 
+// goneAt is where a key was deleted last, -1 where it was not.
+func goneAt(gone map[string]int64, key string) int64 {
+	if offset, ok := gone[key]; ok {
+		return offset
+	}
+	return -1
+}
+
 // loneText is the first record of one log that the other has not got and cannot have lost to the cleaner, or has in another form.
 func loneText(missing string, one, other []exactRecord, compacted bool) string {
 	at := map[int64]exactRecord{}
@@ -133,7 +141,7 @@ func loneText(missing string, one, other []exactRecord, compacted bool) string {
 		switch {
 		case there && twin != e:
 			return fmt.Sprintf("offset %d: %s has %+v, the other %+v", e.offset, missing, twin, e)
-		case !there && !(compacted && (latest[e.key] > e.offset || gone[e.key] >= e.offset && gone[e.key] > 0)):
+		case !there && !(compacted && (latest[e.key] > e.offset || goneAt(gone, e.key) >= e.offset)):
 			return fmt.Sprintf("offset %d: %s has no such record: %+v", e.offset, missing, e)
 		}
 	}
