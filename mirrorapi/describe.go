@@ -117,11 +117,11 @@ func (d *describer) partition(topic *state.Topic, id state.PartitionID) mirrorms
 	row := mirrormsg.DescribedPartition{
 		PartitionIndex: id.Partition, SourceOffset: -1, DestinationOffset: -1, Lag: -1, State: p.Status.String(),
 	}
-	lagMs, waitsFor, guard := int64(-1), int64(-1), ""
+	lagMs, waitsFor, guard, inDoubt := int64(-1), int64(-1), "", false
 	if live, ok := d.handler.live.Get(id); ok && p.Status == state.Mirroring {
 		guard = live.Guard(d.nowMs)
 		row.SourceOffset, row.DestinationOffset = live.SourceOffset.Load(), live.DestinationOffset.Load()
-		waitsFor = live.OpenTransactionOffset.Load()
+		waitsFor, inDoubt = live.OpenTransactionOffset.Load(), live.InDoubt.Load()
 		if row.SourceOffset >= 0 && row.DestinationOffset >= 0 {
 			row.Lag = max(0, row.SourceOffset-row.DestinationOffset)
 			lagMs = 0
@@ -151,6 +151,8 @@ func (d *describer) partition(topic *state.Topic, id state.PartitionID) mirrorms
 		row.Ext.ErrorMessage = p.Error
 	case topic.Error != "":
 		row.Ext.ErrorMessage = topic.Error
+	case inDoubt:
+		row.Ext.ErrorMessage = "waits until what was sent earlier, and never answered, cannot arrive any more (mirror.produce.ambiguous.wait.ms)"
 	case waitsFor >= 0:
 		row.Ext.ErrorMessage = fmt.Sprintf("waits at offset %d for a transaction of the source to end", waitsFor)
 	}

@@ -120,6 +120,11 @@ func TestDescribeMirrorsFigures(t *testing.T) {
 		t.Errorf("what it waits for: %q", ext.ErrorMessage)
 	}
 	live.OpenTransactionOffset.Store(-1)
+	live.InDoubt.Store(true)
+	if ext := e.describeMirrors(bootstrapNode, true).Mirrors[0].Topics[0].Partitions[0].Ext; !strings.Contains(ext.ErrorMessage, "mirror.produce.ambiguous.wait.ms") {
+		t.Errorf("what it waits for: %q", ext.ErrorMessage)
+	}
+	live.InDoubt.Store(false)
 	live.DestinationOffset.Store(105) // read after the source's figure
 	check("m1 orders-0 100 105 0 MIRRORING")
 	live.SourceOffset.Store(-1)

@@ -58,6 +58,7 @@ func (d *doubt) look(start *produce.Start, now time.Time, wait time.Duration) (r
 // written: the view and the log have to be looked at again.
 func (p *partition) inDoubt(w *wanted, target produce.Target, start *produce.Start) bool {
 	rest, write := p.doubt.look(start, p.tenure.cfg.Clock(), ambiguousWait(w.mirror))
+	p.tenure.cfg.Live.Partition(p.id).InDoubt.Store(!write)
 	if write {
 		return false
 	}

@@ -24,6 +24,8 @@ type LivePartition struct {
 	GuardedUntilMs atomic.Int64
 	// LaggingSinceMs is the moment (Unix milliseconds) from which on the destination has been behind; 0 when it is not.
 	LaggingSinceMs atomic.Int64
+	// InDoubt: nothing is written until what was sent earlier, and never answered, cannot arrive any more.
+	InDoubt atomic.Bool
 	// OpenTransactionOffset: the copy waits at this offset for a transaction of the source to end; -1 when it does not.
 	OpenTransactionOffset atomic.Int64
 	// LastFetchMs is when the source last answered a fetch (Unix milliseconds); 0 before the first.
